@@ -1,0 +1,1 @@
+"""A scheduler service for compute fleets that speaks Nova's scheduler RPC API 3.0."""

@@ -1,0 +1,1 @@
+"""Frozen values that every room of the house speaks in. No NumPy, no oslo, no I/O."""

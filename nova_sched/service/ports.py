@@ -1,0 +1,198 @@
+"""What the service needs from the outside, as protocols. ``db`` and ``rpc`` implement them; ``testing`` ships fakes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from nova_sched.hosts.table import HostDelta
+from nova_sched.model.decision import Placement
+from nova_sched.model.explanation import Explanation
+from nova_sched.model.facts import Fact, Facts
+from nova_sched.model.limits import Limits
+from nova_sched.model.messages import Cast, Delivery, Event
+from nova_sched.model.request import InstanceRef, SchedulingRequest
+from nova_sched.model.states import ClaimKind, ClaimState, EndReason
+
+
+@dataclass(frozen=True, slots=True)
+class PriorClaim:
+    """The claim of (uuid, attempt) as stored: enough to send the same cast again."""
+
+    uuid: str
+    attempt: int
+    state: ClaimState
+    host_id: int
+    host: str
+    node: str | None
+    limits: Limits | None
+    numa_fit: Any = None
+    age_seconds: float = 0.0
+    """Since the commit, by the database's clock."""
+    ttl_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prior:
+    """What is known of one instance before it is decided.
+
+    ``attempt``: newest attempt with an outcome. ``final``: vm_state is error or deleted for that attempt.
+    ``deleted``: tombstone. ``claim``: claim of that attempt, live or ended.
+    """
+
+    uuid: str
+    attempt: int
+    vm_state: str | None
+    final: bool
+    deleted: bool
+    claim: PriorClaim | None
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Outcome: this instance gets this host.
+
+    ``replaces_host_id``: the claim of the same key on that host is ended as undeliverable in the same transaction
+    (compare-and-set); None for a fresh claim. ``kind``/``ttl_seconds``: build, or move for select/prep_resize.
+    """
+
+    request: SchedulingRequest
+    placement: Placement
+    kind: ClaimKind
+    ttl_seconds: int
+    replaces_host_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Outcome: this instance ends in ERROR (run_instance), with its fault and its ERROR event in the outbox.
+
+    ``vm_state``: state to set (prep_resize keeps the given one). ``traceback``: of an unexpected exception.
+    ``ends_host_id``: a claim of this key to end in the same transaction.
+    """
+
+    request: SchedulingRequest
+    instance: InstanceRef
+    reason: str
+    event: Event | None
+    vm_state: str = "error"
+    traceback: str | None = None
+    code: int = 500
+    ends_host_id: int | None = None
+
+
+Outcome = Placed | Failed
+
+
+class VerdictKind(StrEnum):
+    """What the store did with an outcome."""
+
+    COMMITTED = "committed"
+    LOST = "lost"
+    """A guard refused: the host (or group) changed; decide again with fresh rows."""
+    REPEAT = "repeat"
+    """Another worker committed this key first, or it is stale or final: read prior again."""
+    GONE = "gone"
+    """The instance was deleted meanwhile (tombstone)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Answer for one outcome, in the order given."""
+
+    kind: VerdictKind
+    host_id: int | None = None
+    outbox_id: int | None = None
+    prior: Prior | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One decision for the history: written in the transaction of its outcomes."""
+
+    request: SchedulingRequest
+    explanation: Explanation
+    outcomes: Mapping[str, str] = field(default_factory=dict)
+    """uuid → host/node or reason."""
+
+
+class HostSource(Protocol):
+    """Reads of host state."""
+
+    def read_delta(self, cursor: Any | None) -> HostDelta:
+        """Rows changed since ``cursor`` (None: all), with a new cursor and the database's clock.
+
+        Raises StoreUnavailable.
+        """
+        ...
+
+    def read_rows(self, host_ids: Collection[int]) -> HostDelta:
+        """Fresh rows of these hosts (after a lost guard); the cursor is None."""
+        ...
+
+
+class FactSource(Protocol):
+    """Reads that only some plugins need."""
+
+    def load(self, requests: Sequence[SchedulingRequest], needs: frozenset[Fact]) -> list[Facts]:
+        """Facts of each request, a constant number of statements for the whole batch. Raises StoreUnavailable.
+
+        The group is found by hint (uuid or name) or by membership of the first instance. An unknown hinted group
+        leaves ``facts.group`` None; the driver refuses.
+        """
+        ...
+
+
+class OutcomeStore(Protocol):
+    """Writes of outcomes: the one door."""
+
+    def prior(self, uuids: Collection[str]) -> Mapping[str, Prior]:
+        """What is known of these instances; unknown ones are left out. Raises StoreUnavailable."""
+        ...
+
+    def commit(self, outcomes: Sequence[Outcome], records: Sequence[DecisionRecord] = ()) -> list[Verdict]:
+        """Commit in one transaction (falling back to smaller ones); one verdict per outcome. Raises StoreUnavailable."""
+        ...
+
+    def end_claim(self, uuid: str, attempt: int, host_id: int, reason: EndReason) -> bool:
+        """End a live claim on that host; False if it is not live there any more. Raises StoreUnavailable."""
+        ...
+
+    def sent(self, outbox_ids: Sequence[int]) -> None:
+        """Forget outbox rows whose events the broker confirmed. Raises StoreUnavailable."""
+        ...
+
+
+class MessageBus(Protocol):
+    """Writes to the bus."""
+
+    def publish(self, messages: Sequence[Cast | Event]) -> list[Delivery]:
+        """Send all, wait for the broker's word on each. Raises BusUnavailable when nothing can be sent in time.
+
+        Events that may be lost (INFO) are answered CONFIRMED once handed over; they never hold casts back.
+        """
+        ...
+
+
+class Observer(Protocol):
+    """Counts and durations; metrics in the daemon, nothing in tests."""
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        ...
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Record a duration."""
+        ...
+
+
+class NullObserver:
+    """Observer that keeps nothing."""
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """Ignore."""
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Ignore."""
