@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from nova_sched.hosts.table import HostDelta
+from nova_sched.hosts.schema import HostDelta
 from nova_sched.model.decision import Placement
 from nova_sched.model.explanation import Explanation
 from nova_sched.model.facts import Fact, Facts
