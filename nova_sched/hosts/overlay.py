@@ -1,0 +1,110 @@
+"""A batch's private consumption: guests chosen but not yet committed, over the columns of the table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nova_sched.hosts.schema import AMOUNT_COLUMNS
+from nova_sched.hosts.view import Column, HostView
+from nova_sched.model.numa import HostTopology
+from nova_sched.model.pci import PciPool
+from nova_sched.model.request import Amounts
+
+if TYPE_CHECKING:
+    from nova_sched.hosts.table import HostTable
+
+
+class Overlay:
+    """Copies of the amount columns that a batch consumes from, with a log so that a failed request leaves no trace.
+
+    ``touched``: table rows changed since the overlay was made. NUMA cells and PCI pools that were consumed from are
+    kept beside the columns, by row.
+    """
+
+    def __init__(self, table: HostTable) -> None:
+        frame = table.frame
+        self._own: dict[str, Column] = {name: frame.numbers[name].copy() for name in AMOUNT_COLUMNS}
+        numbers: dict[str, Column] = {**frame.numbers}
+        for name, column in self._own.items():
+            shared = column.view()
+            shared.flags.writeable = False
+            numbers[name] = shared
+        self.table = table
+        self.view = HostView(replace(frame, numbers=numbers), table.generation, table.now_seconds)
+        self._topologies: dict[int, HostTopology] = {}
+        self._pools: dict[int, tuple[PciPool, ...]] = {}
+        self._log: list[tuple[int, tuple[float, ...], HostTopology | None, tuple[PciPool, ...] | None]] = []
+
+    @property
+    def mark(self) -> int:
+        """Where the log stands; give it to :meth:`rollback`."""
+        return len(self._log)
+
+    @property
+    def touched(self) -> frozenset[int]:
+        """Table rows consumed from so far."""
+        return frozenset(entry[0] for entry in self._log)
+
+    def touched_since(self, mark: int) -> list[int]:
+        """Table rows consumed from since ``mark``, in order, repeats included."""
+        return [entry[0] for entry in self._log[mark:]]
+
+    def topology(self, row: int) -> HostTopology | None:
+        """NUMA cells of a table row with everything consumed so far; None when it has none or they do not parse."""
+        return self._topologies[row] if row in self._topologies else self.table.topology(row)
+
+    def pools(self, row: int) -> tuple[PciPool, ...] | None:
+        """Free PCI pools of a table row with everything consumed so far; None when unknown."""
+        return self._pools[row] if row in self._pools else self.table.pools(row)
+
+    def consume(
+        self,
+        row: int,
+        amounts: Amounts,
+        topology: HostTopology | None = None,
+        pools: tuple[PciPool, ...] | None = None,
+    ) -> None:
+        """Take ``amounts`` from a table row; all or nothing. ``topology``/``pools``: the row's state afterwards.
+
+        Unknown (NaN) amounts stay unknown.
+        """
+        own = self._own
+        self._log.append(
+            (row, tuple(own[name][row] for name in AMOUNT_COLUMNS), self._topologies.get(row), self._pools.get(row))
+        )
+        own["free_ram_mb"][row] -= amounts.memory_mb
+        own["free_disk_mb"][row] -= amounts.disk_mb
+        own["vcpus_used"][row] += amounts.vcpus
+        own["num_instances"][row] += amounts.instances
+        own["num_io_ops"][row] += amounts.io_ops
+        if topology is not None:
+            self._topologies[row] = topology
+        if pools is not None:
+            self._pools[row] = pools
+
+    def rollback(self, mark: int) -> None:
+        """Undo everything consumed since ``mark``."""
+        while len(self._log) > mark:
+            row, values, topology, pools = self._log.pop()
+            for name, value in zip(AMOUNT_COLUMNS, values, strict=True):
+                self._own[name][row] = value
+            _restore(self._topologies, row, topology)
+            _restore(self._pools, row, pools)
+
+    def state(self, row: int) -> Mapping[str, float | None]:
+        """Amounts of one table row for explanations; None = unknown."""
+        return {
+            name: None if np.isnan(value := self._own[name][row]) else float(value)
+            for name in ("free_ram_mb", "free_disk_mb", "vcpus_used", "num_instances", "num_io_ops")
+        }
+
+
+def _restore(kept: dict[int, Any], row: int, value: Any) -> None:
+    if value is None:
+        kept.pop(row, None)
+    else:
+        kept[row] = value
