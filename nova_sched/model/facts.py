@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
@@ -55,8 +55,8 @@ class Facts:
     """Prefetched facts of one request."""
 
     group: GroupFact | None = None
-    hinted_instances: Mapping[str, InstanceFact] = _NONE
-    instances_by_host: Mapping[str, tuple[InstanceFact, ...]] = _NO_HOSTS
+    hinted_instances: Mapping[str, InstanceFact] = field(default_factory=lambda: _NONE)
+    instances_by_host: Mapping[str, tuple[InstanceFact, ...]] = field(default_factory=lambda: _NO_HOSTS)
 
     def placed(self, instance: InstanceFact) -> Facts:
         """The facts after one more instance of the same request was placed (LP#1781710)."""

@@ -15,6 +15,12 @@ from nova_sched.model.numa import InstanceTopology
 from nova_sched.model.pci import PciRequest
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
+
+
+def _empty() -> Mapping[str, Any]:
+    return EMPTY
+
+
 HostNode = tuple[str, str | None]
 
 
@@ -27,7 +33,7 @@ class Caller:
     project_id: str | None = None
     is_admin: bool = False
     read_deleted: str = "no"
-    wire: Mapping[str, Any] = field(default=EMPTY, repr=False)
+    wire: Mapping[str, Any] = field(default_factory=_empty, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,7 @@ class Flavor:
     root_gb: int = 0
     ephemeral_gb: int = 0
     swap_mb: int = 0
-    extra_specs: Mapping[str, str] = EMPTY
+    extra_specs: Mapping[str, str] = field(default_factory=_empty)
 
     @property
     def disk_mb(self) -> int:
@@ -69,7 +75,7 @@ class Image:
     """Image reference and its properties, as text values."""
 
     id: str | None = None
-    properties: Mapping[str, Any] = EMPTY
+    properties: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,16 +96,16 @@ class Retry:
 
     num_attempts: int
     hosts: tuple[HostNode, ...] = ()
-    extras: Mapping[str, Any] = EMPTY
+    extras: Mapping[str, Any] = field(default_factory=_empty)
 
 
 @dataclass(frozen=True, slots=True)
 class Passthrough:
     """What goes on to compute unchanged. Never persisted, logged or put into an event."""
 
-    request_spec: Mapping[str, Any] = field(default=EMPTY, repr=False)
-    filter_properties: Mapping[str, Any] = field(default=EMPTY, repr=False)
-    arguments: Mapping[str, Any] = field(default=EMPTY, repr=False)
+    request_spec: Mapping[str, Any] = field(default_factory=_empty, repr=False)
+    filter_properties: Mapping[str, Any] = field(default_factory=_empty, repr=False)
+    arguments: Mapping[str, Any] = field(default_factory=_empty, repr=False)
     """Remaining arguments of the RPC method: admin_password, injected_files, requested_networks, ..."""
 
 
@@ -128,7 +134,7 @@ class SchedulingRequest:
     retry: Retry | None = None
     tried: tuple[HostNode, ...] = ()
     """(host, node) pairs that RetryFilter excludes; the incoming retry.hosts, independent of what is sent."""
-    hints: Mapping[str, Any] = EMPTY
+    hints: Mapping[str, Any] = field(default_factory=_empty)
     group: str | None = None
     """Server group asked by the ``group`` hint: uuid or name."""
     legacy_group_hosts: tuple[str, ...] | None = None
