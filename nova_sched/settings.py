@@ -141,6 +141,8 @@ class BusSettings:
     dead_letter_queue: str = "scheduler.dead_letter"
     host: str = "localhost"
     notify_on_state_change: str | None = "vm_state"
+    notification_drivers: tuple[str, ...] = ("messaging",)
+    notification_topics: tuple[str, ...] = ("notifications",)
     compute_version_cap: str | None = None
     scheduler_version_cap: str | None = None
 
