@@ -18,7 +18,6 @@ import socket
 import subprocess  # nosec B404: starting servers is what this package is for
 import tempfile
 import time
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -92,6 +91,14 @@ def _close_if_owner(home: Home) -> None:
         home.close()
 
 
+def _lives(process: psutil.Process) -> bool:
+    # An orphan may stay a zombie until init gets around to it; it holds no port and no file any more.
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 class Home:
     """The temporary folder of one server, owned by the account it runs as.
 
@@ -144,7 +151,7 @@ class Home:
             return {}
         return {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
 
-    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, timeout_seconds: float = 60, **options: Any) -> str:
+    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, timeout_seconds: float = 60) -> str:
         """Run a command as the server's account and return what it printed.
 
         :raises ServerFailed: when it fails or takes longer than `timeout_seconds`.
@@ -152,7 +159,7 @@ class Home:
         try:
             done = subprocess.run(  # nosec B603: commands are built by this package
                 command, env=dict(env or self.environment()), cwd=self.path, text=True, timeout=timeout_seconds, check=False,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **{"stdin": subprocess.DEVNULL, **options}, **self.identity(),
+                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **self.identity(),
             )
         except subprocess.TimeoutExpired as error:
             raise ServerFailed(f"{command[0]} did not end in {timeout_seconds} s") from error
@@ -182,7 +189,7 @@ class Home:
         _homes.discard(self)
 
 
-_homes: weakref.WeakSet[Home] = weakref.WeakSet()
+_homes: set[Home] = set()
 
 
 @atexit.register
@@ -245,7 +252,7 @@ class ServerProcess:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._popen.wait()
-        psutil.wait_procs(descendants, timeout=5)
+        wait_until(lambda: not any(map(_lives, descendants)), 10, lambda: f"{self._name}: processes survive SIGKILL")
         self._popen = None
         self._pgid_file.unlink(missing_ok=True)
 

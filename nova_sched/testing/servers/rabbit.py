@@ -1,0 +1,339 @@
+"""Private RabbitMQ: one node or a cluster, on free ports of 127.0.0.1, with its own cookie, port mapper and folders."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import quote
+
+from nova_sched.testing.servers.erlang import ErlangControl, binary
+from nova_sched.testing.servers.process import Home, ServerFailed, find_program, free_port, wait_until
+
+_START_TIMEOUT_SECONDS = 120.0
+_STOP_TIMEOUT_SECONDS = 30.0
+_DEFAULT_WATERMARK = 0.4
+_ACTOR = "<<\"tests\">>"
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files of a TLS listener: the authority clients must know, the server's certificate and its key."""
+
+    ca: str
+    certificate: str
+    key: str
+
+
+class RabbitNode:
+    """One node of a private broker. Made by `RabbitServer`; use it for faults that hit one node of a cluster."""
+
+    def __init__(self, home: Home, control: ErlangControl, name: str, epmd_port: int, tls: TlsFiles | None) -> None:
+        self._control = control
+        self.name = f"{name}@localhost"
+        self.port = free_port()
+        self.tls_port = free_port() if tls else None
+        config = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 1MB", "log.console = true", "log.file = false"]
+        if tls:
+            config += [
+                f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.cacertfile = {tls.ca}",
+                f"ssl_options.certfile = {tls.certificate}", f"ssl_options.keyfile = {tls.key}", "ssl_options.verify = verify_none",
+            ]  # fmt: skip
+        base = home.folder(name)
+        env = home.environment(
+            RABBITMQ_NODENAME=self.name,
+            RABBITMQ_DIST_PORT=str(free_port()),
+            RABBITMQ_CONF_ENV_FILE=str(home.write(f"{name}-env.conf", "")),
+            RABBITMQ_CONFIG_FILE=str(home.write(f"{name}.conf", "\n".join(config) + "\n")),
+            # A fresh count of a quorum queue's messages every second instead of every five.
+            RABBITMQ_ADVANCED_CONFIG_FILE=str(home.write(f"{name}.config", "[{rabbit, [{quorum_tick_interval, 1000}]}].\n")),
+            RABBITMQ_ENABLED_PLUGINS_FILE=str(home.write(f"{name}-plugins", "[].\n")),
+            RABBITMQ_MNESIA_BASE=str(base),
+            RABBITMQ_LOG_BASE=str(base),
+            RABBITMQ_GENERATED_CONFIG_DIR=str(base),
+            RABBITMQ_PID_FILE=str(base / "pid"),
+            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
+            ERL_EPMD_PORT=str(epmd_port),
+            ERL_CRASH_DUMP_SECONDS="0",
+        )
+        program = find_program("rabbitmq-server", "rabbitmq-server", "/usr/lib/rabbitmq/bin")
+        self._process = home.process(name, [program], env)
+
+    @property
+    def running(self) -> bool:
+        """True while the node's process lives, whatever the state of the broker in it."""
+        return self._process.running
+
+    def eval(self, expression: str) -> str:
+        """Evaluate an Erlang expression on this node (see `ErlangControl.eval`)."""
+        return self._control.eval(self.name, expression)
+
+    def start(self) -> None:
+        """Start the node and wait until it takes clients."""
+        self._process.start()
+        wait_until(self._serves, _START_TIMEOUT_SECONDS, lambda: f"{self.name} did not start:\n{self._process.log_tail()}")
+
+    def stop(self) -> None:
+        """Shut the node down in good order."""
+        if not self.running:
+            return
+        try:
+            self.eval("init:stop()")
+            deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
+            while self.running and time.monotonic() < deadline:
+                time.sleep(0.05)
+        except ServerFailed:
+            pass  # A node that no longer listens to us gets the signal below.
+        self._process.stop(signal.SIGTERM, _STOP_TIMEOUT_SECONDS)
+
+    def kill(self) -> None:
+        """`kill -9`: the node and all it started are gone at once, as in a power cut."""
+        self._process.kill()
+
+    def restart(self) -> None:
+        """Stop in good order, then start."""
+        self.stop()
+        self.start()
+
+    def stop_app(self) -> None:
+        """Stop the broker inside the living node (`rabbitmqctl stop_app`): clients lose it in milliseconds."""
+        self.eval("rabbit:stop()")
+
+    def start_app(self) -> None:
+        """Start the broker inside the living node again: about a second instead of a whole start."""
+        self.eval("rabbit:start()")
+        wait_until(self._serves, _START_TIMEOUT_SECONDS, lambda: f"{self.name} did not start:\n{self._process.log_tail()}")
+
+    def join(self, other: RabbitNode) -> None:
+        """Make this fresh node a member of the other's cluster."""
+        answer = self.eval(f"begin rabbit:stop(), R = rabbit_mnesia:join_cluster('{other.name}', disc), rabbit:start(), R end")
+        if answer != "ok":
+            raise ServerFailed(f"{self.name} could not join {other.name}: {answer}")
+
+    def _serves(self) -> bool:
+        if not self.running:
+            raise ServerFailed(f"{self.name} ended while starting:\n{self._process.log_tail()}")
+        try:
+            if self.eval("rabbit:is_running()") != "true":
+                return False
+            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
+                return True
+        except (ServerFailed, OSError):
+            return False
+
+
+class RabbitServer:
+    """A private broker of `size` nodes; a context manager that leaves nothing behind.
+
+    `with RabbitServer() as rabbit:` starts it, `rabbit.transport_url(vhost)` is what oslo.messaging wants. The verbs of
+    administration (vhosts, users, queues, alarms) work on any node that runs.
+
+    :raises MissingServer: when RabbitMQ is not installed.
+    """
+
+    def __init__(self, size: int = 1, tls: TlsFiles | None = None) -> None:
+        program = find_program("epmd", "rabbitmq-server")
+        self._home = Home("rabbit", "rabbitmq")
+        cookie = secrets.token_hex(16)
+        self._home.write(".erlang.cookie", cookie, 0o400)
+        epmd_port = free_port()
+        self._epmd = self._home.process("epmd", [program, "-port", str(epmd_port), "-address", "127.0.0.1"])
+        self._control = ErlangControl(self._home, cookie, epmd_port)
+        self._vhost_numbers = itertools.count(1)
+        self.nodes = [RabbitNode(self._home, self._control, f"rabbit{n}", epmd_port, tls) for n in range(1, size + 1)]
+        self._formed = False
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    # Life and death
+
+    def start(self) -> None:
+        """Start all nodes; the first time a cluster is formed as well."""
+        self._epmd.start()
+        self._each(RabbitNode.start)
+        if not self._formed:
+            for node in self.nodes[1:]:
+                node.join(self.nodes[0])
+            self._formed = True
+
+    def stop(self) -> None:
+        """Shut all nodes down in good order; messages that were persistent are there after `start`."""
+        self._each(RabbitNode.stop)
+
+    def restart(self) -> None:
+        """Stop in good order, then start."""
+        self.stop()
+        self.start()
+
+    def kill(self) -> None:
+        """`kill -9` for all nodes."""
+        self._each(RabbitNode.kill)
+
+    def close(self) -> None:
+        """Kill all that runs and remove the folders."""
+        self._control.close()
+        self._home.close()
+
+    def _each(self, verb: Callable[[RabbitNode], None]) -> None:
+        # Together, not one by one: a cluster's node waits for the last one that was stopped.
+        with ThreadPoolExecutor(len(self.nodes)) as pool:
+            list(pool.map(verb, self.nodes))
+
+    # Addresses
+
+    @property
+    def port(self) -> int:
+        """AMQP port of the first node."""
+        return self.nodes[0].port
+
+    def transport_url(self, vhost: str = "/", user: str = "guest", password: str = "guest") -> str:  # nosec B107: loopback
+        """Return an oslo.messaging URL that names every node."""
+        account = f"{quote(user, safe='')}:{quote(password, safe='')}"
+        hosts = ",".join(f"{account}@127.0.0.1:{node.port}" for node in self.nodes)
+        return f"rabbit://{hosts}/{quote(vhost, safe='')}"
+
+    # Administration
+
+    def eval(self, expression: str) -> str:
+        """Evaluate an Erlang expression on the first node that runs (see `ErlangControl.eval`)."""
+        return self._alive().eval(expression)
+
+    def create_vhost(self, name: str | None = None) -> str:
+        """Make a virtual host for the user guest and return its name (milliseconds)."""
+        name = name or f"v{next(self._vhost_numbers)}"
+        self.eval(
+            f"begin rabbit_vhost:add({binary(name)}, {_ACTOR}), rabbit_auth_backend_internal:set_permissions("
+            f'<<"guest">>, {binary(name)}, <<".*">>, <<".*">>, <<".*">>, {_ACTOR}) end'
+        )
+        return name
+
+    def delete_vhost(self, name: str) -> None:
+        """Remove a virtual host with all its queues; its connections are closed. Unknown names are fine."""
+        self.eval(f"catch rabbit_vhost:delete({binary(name)}, {_ACTOR})")
+
+    @contextmanager
+    def vhost(self) -> Iterator[str]:
+        """A fresh virtual host for the length of a `with`."""
+        name = self.create_vhost()
+        try:
+            yield name
+        finally:
+            self.delete_vhost(name)
+
+    def add_user(self, name: str, password: str) -> None:
+        """Make a user without any permission."""
+        self.eval(f"rabbit_auth_backend_internal:add_user({binary(name)}, {binary(password)}, {_ACTOR})")
+
+    def set_permissions(self, user: str, vhost: str, configure: str, write: str, read: str) -> None:
+        """Set what a user may do in a virtual host: three regular expressions over names of queues and exchanges."""
+        words = ", ".join(binary(word) for word in (user, vhost, configure, write, read))
+        self.eval(f"rabbit_auth_backend_internal:set_permissions({words}, {_ACTOR})")
+
+    def queues(self, vhost: str) -> dict[str, dict[str, Any]]:
+        """Return each queue of a virtual host: `messages`, `ready`, `unacknowledged`, `consumers`, `durable`, `type`, `leader`."""
+        rows = self._control.json(
+            self._alive().name,
+            # A quorum queue's own figures lag by a tick, so its state machine is asked.
+            "begin Ask = fun(Pid, F) -> case ra:leader_query(Pid, F) of {ok, {_, N}, _} -> N; _ -> 0 end end,"
+            " Counts = fun(rabbit_quorum_queue, Q) -> P = amqqueue:get_pid(Q),"
+            " {Ask(P, fun rabbit_fifo:query_messages_ready/1), Ask(P, fun rabbit_fifo:query_messages_checked_out/1)};"
+            " (_, Q) -> [{_, R}, {_, U}] = rabbit_amqqueue:info(Q, [messages_ready, messages_unacknowledged]), {R, U} end,"
+            " Leader = fun({_, Node}) -> Node; (P) -> node(P) end,"
+            " [#{name => element(4, amqqueue:get_name(Q)), ready => R, unacknowledged => U, messages => R + U,"
+            " consumers => proplists:get_value(consumers, rabbit_amqqueue:info(Q, [consumers]), 0), durable => amqqueue:is_durable(Q),"
+            " type => amqqueue:get_type(Q), leader => Leader(amqqueue:get_pid(Q))}"
+            f" || Q <- rabbit_amqqueue:list({binary(vhost)}), {{R, U}} <- [Counts(amqqueue:get_type(Q), Q)]] end",
+        )
+        short = {"rabbit_classic_queue": "classic", "rabbit_quorum_queue": "quorum", "rabbit_stream_queue": "stream"}
+        return {row.pop("name"): {**row, "type": short[row["type"]]} for row in rows}
+
+    def purge(self, vhost: str, queue: str) -> None:
+        """Drop the messages of a queue that are ready."""
+        self._with_queue(vhost, queue, "rabbit_amqqueue:purge(Q)")
+
+    def delete_queue(self, vhost: str, queue: str) -> None:
+        """Remove a queue with its messages."""
+        self._with_queue(vhost, queue, f"rabbit_amqqueue:delete(Q, false, false, {_ACTOR})")
+
+    def exchanges(self, vhost: str) -> dict[str, dict[str, Any]]:
+        """Return each exchange of a virtual host: `type`, `durable`."""
+        rows = self._control.json(
+            self._alive().name,
+            "[#{name => element(4, proplists:get_value(name, I)), type => proplists:get_value(type, I),"
+            f" durable => proplists:get_value(durable, I)}} || I <- rabbit_exchange:info_all({binary(vhost)}, [name, type, durable])]",
+        )
+        return {row.pop("name"): row for row in rows}
+
+    def connection_count(self, vhost: str | None = None) -> int:
+        """Count the open client connections (of one virtual host)."""
+        return int(self.eval(f"length({self._connections(vhost)})"))
+
+    def close_connections(self, vhost: str | None = None) -> int:
+        """Close the client connections (of one virtual host) as an operator would; returns how many there were."""
+        return int(self.eval(f'length([rabbit_networking:close_connection(P, "closed by a test") || P <- {self._connections(vhost)}])'))
+
+    def drop_connections(self, vhost: str | None = None) -> int:
+        """Cut the client connections without an AMQP goodbye; returns how many there were."""
+        return int(self.eval(f"length([exit(P, kill) || P <- {self._connections(vhost)}])"))
+
+    def block(self) -> None:
+        """Raise the memory alarm on every node that runs: publishers are blocked until `unblock`."""
+        self._watermark(0)
+
+    def unblock(self) -> None:
+        """Clear the memory alarm."""
+        self._watermark(_DEFAULT_WATERMARK)
+
+    @contextmanager
+    def blocked(self) -> Iterator[None]:
+        """A blocked broker for the length of a `with`."""
+        self.block()
+        try:
+            yield
+        finally:
+            self.unblock()
+
+    def queue_leader(self, vhost: str, queue: str) -> RabbitNode:
+        """Return the node that leads a queue: the one to kill."""
+        leader = self.queues(vhost)[queue]["leader"]
+        return next(node for node in self.nodes if node.name == leader)
+
+    def _alive(self) -> RabbitNode:
+        for node in self.nodes:
+            if node.running:
+                return node
+        raise ServerFailed("no node of the private broker runs")
+
+    def _running(self) -> Iterable[RabbitNode]:
+        return [node for node in self.nodes if node.running]
+
+    def _watermark(self, fraction: float) -> None:
+        for node in self._running():
+            node.eval(f"vm_memory_monitor:set_vm_memory_high_watermark({fraction})")
+
+    def _with_queue(self, vhost: str, queue: str, call: str) -> None:
+        name = f"rabbit_misc:r({binary(vhost)}, queue, {binary(queue)})"
+        self.eval(f"case rabbit_amqqueue:lookup({name}) of {{ok, Q}} -> {call} end")
+
+    @staticmethod
+    def _connections(vhost: str | None) -> str:
+        if vhost is None:
+            return "rabbit_networking:connections()"
+        return f"[C || C <- rabbit_networking:connections(), catch rabbit_networking:connection_info(C, [vhost]) == [{{vhost, {binary(vhost)}}}]]"
