@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
 from nova_sched.hosts.schema import HostDelta
 from nova_sched.model.decision import Placement
 from nova_sched.model.explanation import Explanation
-from nova_sched.model.facts import Fact, Facts
+from nova_sched.model.facts import Fact, Facts, GroupFact
 from nova_sched.model.limits import Limits
 from nova_sched.model.messages import Cast, Delivery, Event
 from nova_sched.model.request import InstanceRef, SchedulingRequest
@@ -173,6 +174,55 @@ class MessageBus(Protocol):
 
         Events that may be lost (INFO) are answered CONFIRMED once handed over; they never hold casts back.
         """
+        ...
+
+
+class RequestMessages(Protocol):
+    """Every message of one request (``wire.outbound.RequestMessages``); shared parts are built once.
+
+    ``now`` is an aware UTC time. ``start`` and ``end`` name all uuids of the message, whatever was narrowed meanwhile.
+    """
+
+    def start(self, now: datetime) -> Event:
+        """``scheduler.<method>.start``."""
+        ...
+
+    def scheduled(self, placement: Placement, now: datetime) -> Event:
+        """``scheduler.run_instance.scheduled`` of one instance."""
+        ...
+
+    def end(self, now: datetime) -> Event:
+        """``scheduler.<method>.end``, after everything else."""
+        ...
+
+    def error(self, instance: InstanceRef, reason: str, now: datetime, vm_state: str | None = None) -> Event:
+        """ERROR event ``scheduler.<method>`` of one instance; ``vm_state`` None: what ``refused_vm_state`` says."""
+        ...
+
+    def update(self, instance: InstanceRef, vm_state: str, now: datetime) -> Event | None:
+        """``compute.instance.update`` of an instance that ended; None where ``notify_on_state_change`` wants none."""
+        ...
+
+    def refused_vm_state(self) -> str:
+        """State after NoValidHost: ``error``; prep_resize leaves the instance as it was."""
+        ...
+
+    def cast(
+        self,
+        placement: Placement,
+        now: datetime,
+        expiration_seconds: float | None = None,
+        group: GroupFact | None = None,
+    ) -> Cast:
+        """The cast to the chosen host's compute; ``group``: server group with this request's placements in it."""
+        ...
+
+
+class Messages(Protocol):
+    """Maker of messages (``wire.outbound.Outbound``)."""
+
+    def of(self, request: SchedulingRequest) -> RequestMessages:
+        """Messages of this request."""
         ...
 
 
