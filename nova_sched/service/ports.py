@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -33,6 +33,8 @@ class PriorClaim:
     age_seconds: float = 0.0
     """Since the commit, by the database's clock."""
     ttl_seconds: float = 0.0
+    ended_reason: EndReason | None = None
+    """Why an ended claim ended; None while it lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Prior:
 
     ``attempt``: newest attempt with an outcome. ``final``: vm_state is error or deleted for that attempt.
     ``deleted``: tombstone. ``claim``: claim of that attempt, live or ended.
+    Asked with the claim key of a move (see :class:`Placed`), which is no instance: that claim and its attempt, with
+    ``vm_state`` None and neither final nor deleted.
     """
 
     uuid: str
@@ -57,6 +61,8 @@ class Placed:
 
     ``replaces_host_id``: the claim of the same key on that host is ended as undeliverable in the same transaction
     (compare-and-set); None for a fresh claim. ``kind``/``ttl_seconds``: build, or move for select/prep_resize.
+    ``claim_uuid``: what keys the claim when it is not the instance's uuid: a move stands beside the build of the same
+    instance, and a select_destinations may name no instance at all. Such a claim leaves ``sched_instances`` alone.
     """
 
     request: SchedulingRequest
@@ -64,6 +70,14 @@ class Placed:
     kind: ClaimKind
     ttl_seconds: int
     replaces_host_id: int | None = None
+    claim_uuid: str | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """(uuid, attempt) of the claim."""
+        uuid = self.claim_uuid or self.placement.instance.uuid
+        assert uuid is not None
+        return (uuid, self.request.attempt)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +115,11 @@ class VerdictKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Answer for one outcome, in the order given."""
+    """Answer for one outcome, in the order given.
+
+    LOST: ``host_id`` is the host whose guard refused, None when it was the group's. REPEAT: ``prior`` as stored now
+    (None: the caller reads it). COMMITTED: ``outbox_id`` of the ERROR event of a :class:`Failed`.
+    """
 
     kind: VerdictKind
     host_id: int | None = None
@@ -154,7 +172,13 @@ class OutcomeStore(Protocol):
         ...
 
     def commit(self, outcomes: Sequence[Outcome], records: Sequence[DecisionRecord] = ()) -> list[Verdict]:
-        """Commit in one transaction (falling back to smaller ones); one verdict per outcome. Raises StoreUnavailable."""
+        """Commit in one transaction (falling back to smaller ones); one verdict per outcome. Raises StoreUnavailable.
+
+        Placements of one call that name the same host or group were decided knowing each other: amounts are guarded
+        by their sum, a generation once for all of them. An ended claim of the same key that left no final state
+        (expired select_destinations, released, undeliverable) gives way to a new one. A record whose placements were
+        all lost is not kept.
+        """
         ...
 
     def end_claim(self, uuid: str, attempt: int, host_id: int, reason: EndReason) -> bool:
@@ -225,9 +249,43 @@ class Messages(Protocol):
         """Messages of this request."""
         ...
 
+    def destinations(self, placements: Sequence[Placement]) -> list[dict[str, Any]]:
+        """Reply of select_destinations: ``{host, nodename, limits}`` each, in order."""
+        ...
+
+    def decision(self, record: DecisionRecord) -> dict[str, Any]:
+        """A decision record as plain JSON values without secrets (reply of explain)."""
+        ...
+
+
+CrashPoint = Callable[[str], None]
+"""Called with the name of the point reached; a fault test may end the process there, all others go on."""
+
+CRASH_POINTS = (
+    "before_prior",
+    "before_decide",
+    "before_commit",
+    "after_commit",
+    "before_publish",
+    "after_publish",
+    "after_confirm",
+    "after_sent",
+)
+"""Points of the loop, in the order a request meets them; those of taking and acknowledging lie in ``rpc``."""
+
+
+def no_crash(point: str) -> None:
+    """The default: go on."""
+
 
 class Observer(Protocol):
-    """Counts and durations; metrics in the daemon, nothing in tests."""
+    """Counts and durations; metrics in the daemon, nothing in tests.
+
+    Counters of the loop: ``requests`` (method), ``instances`` (outcome: placed, failed, cast_again, past, stale,
+    final, deleted), ``claims_lost`` (guard: host, group), ``undeliverable_casts``, ``late_claims``,
+    ``plugin_errors`` (plugin), ``held_batches`` (cause: store, bus), ``host_reads`` (kind: full, delta, rows).
+    Durations: ``stage`` (stage: prior, refresh, decide, commit, publish), ``batch``.
+    """
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
         """Add to a counter."""
