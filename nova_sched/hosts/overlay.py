@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +18,30 @@ if TYPE_CHECKING:
     from nova_sched.hosts.table import HostTable
 
 
+@dataclass(slots=True)
+class ConsumedDevices:
+    """NUMA cells and PCI pools of the rows consumed from; other rows are the table's."""
+
+    table: HostTable
+    topologies: dict[int, HostTopology] = field(default_factory=dict)
+    free_pools: dict[int, tuple[PciPool, ...]] = field(default_factory=dict)
+
+    def topology(self, row: int) -> HostTopology | None:
+        """NUMA cells of a table row with everything consumed so far; None when it has none or they do not parse."""
+        found = self.topologies.get(row)
+        return self.table.topology(row) if found is None else found
+
+    def pools(self, row: int) -> tuple[PciPool, ...] | None:
+        """Free PCI pools of a table row with everything consumed so far; None when unknown."""
+        found = self.free_pools.get(row)
+        return self.table.pools(row) if found is None else found
+
+
 class Overlay:
     """Copies of the amount columns that a batch consumes from, with a log so that a failed request leaves no trace.
 
     ``touched``: table rows changed since the overlay was made. NUMA cells and PCI pools that were consumed from are
-    kept beside the columns, by row.
+    kept beside the columns, by row. The view shows what is consumed as it happens; valid until the table's next apply.
     """
 
     def __init__(self, table: HostTable) -> None:
@@ -34,9 +53,10 @@ class Overlay:
             shared.flags.writeable = False
             numbers[name] = shared
         self.table = table
-        self.view = HostView(replace(frame, numbers=numbers), table.generation, table.now_seconds)
-        self._topologies: dict[int, HostTopology] = {}
-        self._pools: dict[int, tuple[PciPool, ...]] = {}
+        self._devices = ConsumedDevices(table)
+        self.view = HostView(
+            replace(frame, numbers=numbers), table.generation, table.now_seconds, self._devices
+        )
         self._log: list[tuple[int, tuple[float, ...], HostTopology | None, tuple[PciPool, ...] | None]] = []
 
     @property
@@ -55,11 +75,11 @@ class Overlay:
 
     def topology(self, row: int) -> HostTopology | None:
         """NUMA cells of a table row with everything consumed so far; None when it has none or they do not parse."""
-        return self._topologies[row] if row in self._topologies else self.table.topology(row)
+        return self._devices.topology(row)
 
     def pools(self, row: int) -> tuple[PciPool, ...] | None:
         """Free PCI pools of a table row with everything consumed so far; None when unknown."""
-        return self._pools[row] if row in self._pools else self.table.pools(row)
+        return self._devices.pools(row)
 
     def consume(
         self,
@@ -72,19 +92,18 @@ class Overlay:
 
         Unknown (NaN) amounts stay unknown.
         """
-        own = self._own
-        self._log.append(
-            (row, tuple(own[name][row] for name in AMOUNT_COLUMNS), self._topologies.get(row), self._pools.get(row))
-        )
+        own, devices = self._own, self._devices
+        before = tuple(own[name].item(row) for name in AMOUNT_COLUMNS)
+        self._log.append((row, before, devices.topologies.get(row), devices.free_pools.get(row)))
         own["free_ram_mb"][row] -= amounts.memory_mb
         own["free_disk_mb"][row] -= amounts.disk_mb
         own["vcpus_used"][row] += amounts.vcpus
         own["num_instances"][row] += amounts.instances
         own["num_io_ops"][row] += amounts.io_ops
         if topology is not None:
-            self._topologies[row] = topology
+            devices.topologies[row] = topology
         if pools is not None:
-            self._pools[row] = pools
+            devices.free_pools[row] = pools
 
     def rollback(self, mark: int) -> None:
         """Undo everything consumed since ``mark``."""
@@ -92,8 +111,8 @@ class Overlay:
             row, values, topology, pools = self._log.pop()
             for name, value in zip(AMOUNT_COLUMNS, values, strict=True):
                 self._own[name][row] = value
-            _restore(self._topologies, row, topology)
-            _restore(self._pools, row, pools)
+            _restore(self._devices.topologies, row, topology)
+            _restore(self._devices.free_pools, row, pools)
 
     def state(self, row: int) -> Mapping[str, float | None]:
         """Amounts of one table row for explanations; None = unknown."""

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nova_sched.hosts.schema import Aggregate
+from nova_sched.model.numa import HostTopology
+from nova_sched.model.pci import PciPool
 
 Column = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -37,13 +39,26 @@ class Coded:
     def map(self, function: Callable[[Any], Any], dtype: Any = np.float64) -> NDArray[Any]:
         """Array of ``function(value)`` per row (asked once per distinct value in use)."""
         answers = np.zeros(len(self.values), dtype=dtype)
-        used = np.unique(self.codes) if len(self.values) > 64 or len(self.codes) < 64 else range(len(self.values))
-        for code in used:
+        in_use = np.zeros(len(self.values), dtype=np.bool_)
+        in_use[self.codes] = True
+        for code in np.flatnonzero(in_use).tolist():
             answers[code] = function(self.values[code])
         return answers[self.codes]
 
     def __getitem__(self, row: int) -> Any:
         return self.values[self.codes[row]]
+
+
+class Devices(Protocol):
+    """Where a view reads what does not fit into columns, by table row: the table, or a batch's overlay."""
+
+    def topology(self, row: int) -> HostTopology | None:
+        """NUMA cells with what live claims use; None when unknown or absent."""
+        ...
+
+    def pools(self, row: int) -> tuple[PciPool, ...] | None:
+        """Free PCI pools without what live claims use; None when unknown or absent."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +70,8 @@ class Frame:
     ``aggregates``: per row the tuple of :class:`Aggregate` its host is in, by id.
     ``row_generation``: table generation at which anything of the row last changed;
     ``static_generation``: the same for static columns, ``disabled`` and aggregates only.
+    ``static_stamp``: the largest ``static_generation`` there ever was. ``origin``: equal for frames of one table only,
+    so that nobody mixes masks of two tables.
     """
 
     ids: NDArray[np.int64]
@@ -67,14 +84,24 @@ class Frame:
     allocation_generation: NDArray[np.int64]
     row_generation: NDArray[np.int64]
     static_generation: NDArray[np.int64]
+    static_stamp: int = 0
+    origin: object = None
 
 
 class HostView:
     """Columns of the rows of one frame. ``generation``: of the table; ``now_seconds``: the database's clock."""
 
-    def __init__(self, frame: Frame, generation: int, now_seconds: float, rows: Rows | None = None) -> None:
+    def __init__(
+        self,
+        frame: Frame,
+        generation: int,
+        now_seconds: float,
+        devices: Devices | None = None,
+        rows: Rows | None = None,
+    ) -> None:
         self._frame = frame
         self._rows = rows
+        self._devices = devices
         self._gathered: dict[str, Any] = {}
         self.generation = generation
         self.now_seconds = now_seconds
@@ -84,7 +111,34 @@ class HostView:
 
     def take(self, rows: Rows) -> HostView:
         """View of these rows (indices into this view), in the given order."""
-        return HostView(self._frame, self.generation, self.now_seconds, self.table_rows[rows])
+        taken = rows if self._rows is None else self._rows[rows]
+        return HostView(self._frame, self.generation, self.now_seconds, self._devices, taken)
+
+    @property
+    def whole(self) -> bool:
+        """Whether this view has every row of the table, in its order."""
+        return self._rows is None
+
+    @property
+    def origin(self) -> object:
+        """Token of the table these columns belong to."""
+        return self._frame.origin
+
+    @property
+    def static_stamp(self) -> int:
+        """Generation of the newest change of a static part in the whole table."""
+        return self._frame.static_stamp
+
+    def topology(self, row: int) -> HostTopology | None:
+        """NUMA cells of one row with everything claimed and consumed; None when it has none or they do not parse."""
+        return None if self._devices is None else self._devices.topology(self._table_row(row))
+
+    def pools(self, row: int) -> tuple[PciPool, ...] | None:
+        """Free PCI pools of one row, without everything claimed and consumed; None when unknown or absent."""
+        return None if self._devices is None else self._devices.pools(self._table_row(row))
+
+    def _table_row(self, row: int) -> int:
+        return row if self._rows is None else int(self._rows[row])
 
     @cached_property
     def table_rows(self) -> Rows:
