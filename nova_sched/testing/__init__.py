@@ -1,0 +1,1 @@
+"""Shipped help for tests of this service, of plugins and of agents."""
