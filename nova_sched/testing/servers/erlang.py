@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess  # nosec B404
+import subprocess
 import threading
 from typing import Any
 
@@ -66,7 +66,7 @@ class ErlangControl:
         """
         with self._lock:
             popen = self._running()
-            assert popen.stdin is not None and popen.stdout is not None  # nosec B101: both are pipes
+            assert popen.stdin is not None and popen.stdout is not None
             code = base64.b64encode(f"{expression}.".encode()).decode()
             popen.stdin.write(f"{node} {code}\n")
             popen.stdin.flush()
@@ -92,7 +92,7 @@ class ErlangControl:
 
     def _running(self) -> subprocess.Popen[str]:
         if self._popen is None or self._popen.poll() is not None:
-            self._popen = subprocess.Popen(  # nosec B603: our own command
+            self._popen = subprocess.Popen(
                 self._command, env=self._env, cwd=self._home.path, text=True, start_new_session=True,
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **self._home.identity(),
             )

@@ -15,7 +15,7 @@ import random
 import shutil
 import signal
 import socket
-import subprocess  # nosec B404: starting servers is what this package is for
+import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -118,7 +118,7 @@ class Home:
                 raise MissingServer(f"there is no system user {account}; its server's package creates it") from None
             self.give(self.path)
         self._processes: list[ServerProcess] = []
-        self._reaper = subprocess.Popen(  # nosec B603 B607: fixed text, our own folder
+        self._reaper = subprocess.Popen(  # nosec B607
             ["sh", "-c", _REAPER, "reaper", str(self.path)],
             stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
         )
@@ -157,7 +157,7 @@ class Home:
         :raises ServerFailed: when it fails or takes longer than `timeout_seconds`.
         """
         try:
-            done = subprocess.run(  # nosec B603: commands are built by this package
+            done = subprocess.run(
                 command, env=dict(env or self.environment()), cwd=self.path, text=True, timeout=timeout_seconds, check=False,
                 stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **self.identity(),
             )
@@ -223,7 +223,7 @@ class ServerProcess:
         if self.running:
             return
         with self.log_path.open("ab") as log:
-            self._popen = subprocess.Popen(  # nosec B603: commands are built by this package
+            self._popen = subprocess.Popen(
                 self._command, env=self._env, cwd=self._home.path, start_new_session=True,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self._home.identity(),
             )

@@ -8,6 +8,7 @@ import signal
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -67,6 +68,11 @@ class SqlServer(ABC):
     def close(self) -> None:
         """Kill what runs and remove the folder."""
         self._home.close()
+
+    @property
+    def folder(self) -> Path:
+        """The temporary folder with all the server keeps; gone after `close`."""
+        return self._home.path
 
     @property
     def running(self) -> bool:
@@ -158,7 +164,7 @@ class PostgresServer(SqlServer):
     def close(self) -> None:
         if self.running:
             # SIGQUIT ends the children and frees the shared memory that SIGKILL would leave.
-            assert self._process is not None  # nosec B101: it runs
+            assert self._process is not None
             self._process.stop(signal.SIGQUIT, _STOP_TIMEOUT_SECONDS)
         self._free_shared_memory()
         super().close()
