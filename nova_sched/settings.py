@@ -206,4 +206,4 @@ class Settings:
     workers: int = 1
     graceful_shutdown_timeout_seconds: int = 60
     shadow_config_file: str | None = None
-    extras: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    extras: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}), repr=False)

@@ -1,0 +1,56 @@
+"""Settings from names and values, as decision cases, exports and tests carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from oslo_config import cfg
+
+from nova_sched.conf import build, opts
+from nova_sched.conf.section import option_name
+from nova_sched.conf.types import Names, Refused, trimmed
+from nova_sched.errors import ConfigurationError
+from nova_sched.settings import Settings
+
+
+def settings_from_mapping(config: Mapping[str, Any]) -> Settings:
+    """Settings with these options set and everything else at its default.
+
+    :param config: option names of nova.conf, ``group.option`` outside of ``[DEFAULT]``, later names as well; lists as
+        sequences or comma texts, ``""`` is the empty list. Names that no option has are kept in ``extras``.
+    :raises ConfigurationError: as :func:`~nova_sched.conf.build.settings_from`.
+    """
+    conf = cfg.ConfigOpts()
+    opts.register_opts(conf, libraries=False)
+    conf([], default_config_files=[], default_config_dirs=[])
+    known = _known()
+    extras: dict[str, Any] = {}
+    for name, value in config.items():
+        found = known.get(name.lower())
+        if found is None:
+            extras[name] = value
+            continue
+        group, opt = found
+        try:
+            conf.set_override(opt.dest, _plain(opt, value), group=None if group == "DEFAULT" else group)
+        except Refused as refused:
+            raise ConfigurationError(name, value, refused.expected) from None
+    return build.settings_from(conf, extras)
+
+
+def _known() -> dict[str, tuple[str, cfg.Opt]]:
+    """Canonical names and aliases."""
+    names: dict[str, tuple[str, cfg.Opt]] = {}
+    for section in opts.SECTIONS:
+        for _, group, opt in section:
+            names[option_name(group, opt.name)] = (group, opt)
+            for alias in opt.deprecated_opts:
+                names.setdefault(option_name(alias.group, alias.name), (group, opt))
+    return {name.lower(): found for name, found in names.items()}
+
+
+def _plain(opt: cfg.Opt, value: Any) -> Any:
+    if isinstance(opt.type, Names) or opt.multi:
+        return trimmed([value] if isinstance(value, str) else value or ())
+    return "" if value is None else value
