@@ -72,7 +72,11 @@ _NOTIFIERS = {
     "no_op_notifier": "noop",
     "test_notifier": "noop",
 }
-_DATABASES = {"mysql": "mysql+pymysql", "postgres": "postgresql"}
+_DATABASES = {
+    "mysql": "mysql+pymysql",
+    "postgres": "postgresql+psycopg2",
+    "postgresql": "postgresql+psycopg2",
+}
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
