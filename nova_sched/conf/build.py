@@ -135,7 +135,6 @@ def _bus(conf: cfg.ConfigOpts) -> BusSettings:
 
 def _database(conf: cfg.ConfigOpts) -> DatabaseSettings:
     values = database.SECTION.values(conf)
-    values["connection"] = legacy.database_url(values["connection"])
     if "://" not in values["connection"]:
         raise ConfigurationError(
             "database.connection", "(not shown)", "a URL as sqlite:///path or mysql+pymysql://…"

@@ -72,11 +72,6 @@ _NOTIFIERS = {
     "no_op_notifier": "noop",
     "test_notifier": "noop",
 }
-_DATABASES = {
-    "mysql": "mysql+pymysql",
-    "postgres": "postgresql+psycopg2",
-    "postgresql": "postgresql+psycopg2",
-}
 
 
 def register_opts(conf: cfg.ConfigOpts) -> None:
@@ -117,12 +112,6 @@ def apply(conf: cfg.ConfigOpts, say: Callable[[str], None] = LOG.warning) -> Non
 def notifier(name: str) -> str:
     """Today's name of a notification driver; Juno knew dotted paths of modules."""
     return _NOTIFIERS.get(name.rpartition(".")[2], name)
-
-
-def database_url(url: str) -> str:
-    """A database URL whose scheme names a driver that is shipped; schemes that do so already stay."""
-    scheme, separator, rest = url.strip().partition("://")
-    return f"{_DATABASES.get(scheme, scheme)}{separator}{rest}"
 
 
 def _apply_broker(conf: cfg.ConfigOpts, say: Callable[[str], None]) -> None:

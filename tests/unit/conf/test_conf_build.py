@@ -57,7 +57,7 @@ def test_juno_file_starts_unedited():
     assert juno.settings.bus.notification_topics == ("notifications", "monitor")
     assert juno.settings.bus.notify_on_state_change == "vm_and_task_state"
     assert juno.settings.bus.compute_version_cap == "3.23"
-    assert juno.settings.database.connection == "mysql+pymysql://nova:s3cret@10.0.0.11/nova_sched"
+    assert juno.settings.database.connection == "mysql://nova:s3cret@10.0.0.11/nova_sched"
     assert any(line.startswith("rpc_conn_pool_size has no effect") for line in juno.said)
     assert any("rabbit_host" in line and "transport_url" in line for line in juno.said)
     assert not any("p@ss" in line for line in juno.said)
