@@ -257,16 +257,20 @@ class RabbitServer:
         self.eval(f"rabbit_auth_backend_internal:set_permissions({words}, {_ACTOR})")
 
     def queues(self, vhost: str) -> dict[str, dict[str, Any]]:
-        """Return each queue of a virtual host: `messages`, `ready`, `unacknowledged`, `consumers`, `durable`, `type`, `leader`."""
+        """Return each queue of a virtual host: `messages`, `ready`, `unacknowledged`, `consumers`, `durable`, `type`, `leader`.
+
+        The three counts are exact, and None while a quorum queue has no leader.
+        """
         rows = self._control.json(
             self._alive().name,
-            # A quorum queue's own figures lag by a tick, so its state machine is asked.
-            "begin Ask = fun(Pid, F) -> case ra:leader_query(Pid, F) of {ok, {_, N}, _} -> N; _ -> 0 end end,"
+            # A quorum queue's own figures lag by a tick, so its state machine is asked; without a leader nobody knows.
+            "begin Ask = fun(Pid, F) -> case ra:leader_query(Pid, F) of {ok, {_, N}, _} -> N; _ -> null end end,"
+            " Sum = fun(null, _) -> null; (_, null) -> null; (A, B) -> A + B end,"
             " Counts = fun(rabbit_quorum_queue, Q) -> P = amqqueue:get_pid(Q),"
             " {Ask(P, fun rabbit_fifo:query_messages_ready/1), Ask(P, fun rabbit_fifo:query_messages_checked_out/1)};"
             " (_, Q) -> [{_, R}, {_, U}] = rabbit_amqqueue:info(Q, [messages_ready, messages_unacknowledged]), {R, U} end,"
             " Leader = fun({_, Node}) -> Node; (P) -> node(P) end,"
-            " [#{name => element(4, amqqueue:get_name(Q)), ready => R, unacknowledged => U, messages => R + U,"
+            " [#{name => element(4, amqqueue:get_name(Q)), ready => R, unacknowledged => U, messages => Sum(R, U),"
             " consumers => proplists:get_value(consumers, rabbit_amqqueue:info(Q, [consumers]), 0), durable => amqqueue:is_durable(Q),"
             " type => amqqueue:get_type(Q), leader => Leader(amqqueue:get_pid(Q))}"
             f" || Q <- rabbit_amqqueue:list({binary(vhost)}), {{R, U}} <- [Counts(amqqueue:get_type(Q), Q)]] end",
