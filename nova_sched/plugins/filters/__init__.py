@@ -1,0 +1,1 @@
+"""The filters, by Nova's class names; each module is one family. The registry finds them by entry points."""

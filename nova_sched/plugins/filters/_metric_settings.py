@@ -1,0 +1,28 @@
+"""The option ``[metrics] weight_setting``: ``name=ratio, ...``."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+LOG = logging.getLogger(__name__)
+
+
+def parse_ratios(entries: Iterable[str]) -> tuple[tuple[str, float], ...]:
+    """(metric, ratio) pairs, trimmed; entries that are none are dropped with a warning, as in Nova."""
+    found: list[tuple[str, float]] = []
+    dropped: list[str] = []
+    for entry in entries:
+        name, equals, text = (part.strip() for part in entry.partition("="))
+        try:
+            ratio = float(text)
+        except ValueError:
+            dropped.append(entry)
+            continue
+        if name and equals:
+            found.append((name, ratio))
+        else:
+            dropped.append(entry)
+    if dropped:
+        LOG.warning("metrics.weight_setting: dropped what is not name=number: %s", ", ".join(dropped))
+    return tuple(found)

@@ -1,0 +1,1 @@
+"""The weighers, by Nova's class names. The registry finds them by entry points."""
