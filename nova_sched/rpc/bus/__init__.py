@@ -1,0 +1,1 @@
+"""The bus under the RPC layer: late acknowledgement, batches and pipelined confirms on RabbitMQ."""
