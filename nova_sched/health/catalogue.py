@@ -1,0 +1,110 @@
+"""The metrics there are: names, labels, buckets and help, in the shapes of kube-scheduler under our prefix.
+
+One table, so that dashboards, alerts, documentation and tests can be checked against it. Counters and durations that
+the loop reports through :class:`~nova_sched.service.ports.Observer` keep their name here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+PREFIX = "nova_sched_"
+
+#: Seconds; from a fraction of a millisecond (one decision) to what an operator would call stuck.
+FAST_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
+SLOW_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric. ``kind``: counter, histogram or gauge; ``mode``: how a gauge of several workers is merged."""
+
+    kind: str
+    help: str
+    labels: tuple[str, ...] = ()
+    buckets: tuple[float, ...] = ()
+    mode: str = "livesum"
+
+
+COUNTERS = {
+    "requests": Metric("counter", "Requests taken, by RPC method.", ("method",)),
+    "instances": Metric("counter", "Instances that reached an outcome, by outcome.", ("outcome",)),
+    "schedule_attempts": Metric(
+        "counter", "Decisions, by result: scheduled, unschedulable, error.", ("result",)
+    ),
+    "no_valid_host": Metric(
+        "counter", "Instances without a host, by the filter that left none.", ("filter",)
+    ),
+    "filter_rejections": Metric("counter", "Hosts a filter took out, by filter.", ("filter",)),
+    "claims_lost": Metric("counter", "Claims refused by a guard and decided again, by guard.", ("guard",)),
+    "undeliverable_casts": Metric("counter", "Build casts that no queue took; sent to the next ranked host."),
+    "late_claims": Metric("counter", "Claims not cast because more than half of their life had passed."),
+    "plugin_errors": Metric("counter", "Requests failed because a plugin broke, by plugin.", ("plugin",)),
+    "held_batches": Metric(
+        "counter", "Batches held because SQL or the broker was away, by cause.", ("cause",)
+    ),
+    "host_reads": Metric("counter", "Reads of host state, by kind: full, delta, rows.", ("kind",)),
+    "redeliveries": Metric("counter", "Messages the broker delivered again."),
+    "dead_letters": Metric("counter", "Messages put into the dead-letter queue, by reason.", ("reason",)),
+    "reports": Metric(
+        "counter", "Reports of agents, by result: applied, unchanged, stale, refused.", ("result",)
+    ),
+    "expired_claims": Metric("counter", "Claims ended by upkeep, by reason.", ("reason",)),
+    "events_dropped": Metric("counter", "INFO notifications given up because their bus was away."),
+    "reopened_consumers": Metric(
+        "counter", "Consumers re-opened by the watchdog or after a broken connection."
+    ),
+    "shadow_differences": Metric("counter", "Decisions on which the shadow configuration differs."),
+}
+
+HISTOGRAMS = {
+    "stage": Metric(
+        "histogram",
+        "Duration of one stage of a batch: prior, refresh, decide, commit, publish.",
+        ("stage",),
+        SLOW_BUCKETS,
+    ),
+    "batch": Metric("histogram", "Duration of one batch, from taking to acknowledging.", (), SLOW_BUCKETS),
+    "scheduling_attempt_duration": Metric(
+        "histogram", "Share of a batch's duration per decision, by result.", ("result",), SLOW_BUCKETS
+    ),
+    "scheduling_algorithm_duration": Metric(
+        "histogram", "Filtering and weighing of one request.", (), FAST_BUCKETS
+    ),
+    "instance_scheduling_duration": Metric(
+        "histogram", "From taking the message to its acknowledgement, per request.", (), SLOW_BUCKETS
+    ),
+    "plugin_execution_duration": Metric(
+        "histogram", "One filter or weigher over all hosts of a request.", ("plugin",), FAST_BUCKETS
+    ),
+    "confirm_latency": Metric("histogram", "From publishing to the broker's confirmation.", (), SLOW_BUCKETS),
+}
+
+GAUGES = {
+    "pending_requests": Metric(
+        "gauge", "Requests taken from the broker and not yet acknowledged.", mode="livesum"
+    ),
+    "outbox_rows": Metric(
+        "gauge", "ERROR events committed and not yet confirmed by the broker.", mode="livemax"
+    ),
+    "hosts": Metric("gauge", "Hosts in the table, by state: up, down, disabled.", ("state",), mode="livemax"),
+    "host_state_read_monotonic_seconds": Metric(
+        "gauge", "Monotonic second of the last successful read of host state.", mode="livemax"
+    ),
+    "loop_monotonic_seconds": Metric("gauge", "Monotonic second of each worker's last turn.", mode="liveall"),
+    "broker_up": Metric("gauge", "1 while the worker's consumer is connected.", mode="livemin"),
+    "broker_blocked": Metric("gauge", "1 while the broker blocks publishers.", mode="livemax"),
+    "store_up": Metric("gauge", "1 while SQL answers.", mode="livemin"),
+    "build_info": Metric(
+        "gauge", "Always 1; the version is in the label.", ("version", "driver"), mode="livemax"
+    ),
+}
+
+CATALOGUE: dict[str, Metric] = {**COUNTERS, **HISTOGRAMS, **GAUGES}
+
+
+def full_name(name: str) -> str:
+    """Name as scraped: prefix, ``_total`` for counters, ``_seconds`` for histograms."""
+    metric = CATALOGUE[name]
+    suffix = {"counter": "_total", "histogram": "_seconds", "gauge": ""}[metric.kind]
+    return f"{PREFIX}{name}{suffix}"

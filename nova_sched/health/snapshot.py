@@ -1,0 +1,48 @@
+"""The state that ``nova-sched top`` and the page show: hosts, latest instances, refusals by reason; no secrets.
+
+The data comes through :class:`Reads`, which ``db`` implements; this module only shapes it, bounded in size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+HOSTS_MAX = 5000
+REQUESTS_MAX = 50
+REFUSALS_MAX = 20
+
+
+class Reads(Protocol):
+    """What is read for one snapshot; each row a mapping of plain values."""
+
+    def hosts(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """``host, node, state (up|down|disabled), ram_total_mb, ram_free_mb, vcpus_total, vcpus_free, instances``."""
+        ...
+
+    def latest_instances(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """``uuid, vm_state, task_state, host, attempt, age_seconds, latency_ms``, newest first."""
+        ...
+
+    def refusals(self, limit: int) -> Sequence[Mapping[str, Any]]:
+        """``reason, count`` of the retained faults, most frequent first."""
+        ...
+
+    def totals(self) -> Mapping[str, int]:
+        """Counts by name, e.g. instances by vm_state, live claims."""
+        ...
+
+
+def take(reads: Reads) -> dict[str, Any]:
+    """One snapshot as plain JSON values. Raises StoreUnavailable."""
+    hosts = [dict(row) for row in reads.hosts(HOSTS_MAX)]
+    by_state = {state: sum(row["state"] == state for row in hosts) for state in ("up", "down", "disabled")}
+    return {
+        "totals": {
+            **{f"hosts {state}": count for state, count in by_state.items() if count},
+            **reads.totals(),
+        },
+        "hosts": hosts,
+        "requests": [dict(row) for row in reads.latest_instances(REQUESTS_MAX)],
+        "refusals": [dict(row) for row in reads.refusals(REFUSALS_MAX)],
+    }
