@@ -7,6 +7,7 @@ the loop reports through :class:`~nova_sched.service.ports.Observer` keep their 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 PREFIX = "nova_sched_"
 
@@ -23,7 +24,7 @@ class Metric:
     help: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
-    mode: str = "livesum"
+    mode: Literal["livesum", "livemin", "livemax", "liveall"] = "livesum"
 
 
 COUNTERS = {

@@ -27,7 +27,7 @@ Snapshot = Callable[[], Mapping[str, Any]]
 def merged_registry() -> prometheus_client.CollectorRegistry:
     """Registry that merges the files of all workers."""
     registry = prometheus_client.CollectorRegistry()
-    multiprocess.MultiProcessCollector(registry)
+    multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return registry
 
 
@@ -96,7 +96,7 @@ class HealthServer:
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
-            def do_GET(self) -> None:  # noqa: N802 - name given by http.server
+            def do_GET(self) -> None:
                 try:
                     status, kind, body = answer(self.path.partition("?")[0])
                 except Exception:
@@ -115,7 +115,7 @@ class HealthServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: Any) -> None:
-                LOG.debug("health: " + format, *args)
+                LOG.debug("%s", format % args)
 
         return Handler
 
