@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from oslo_config import cfg
+from oslo_log import log
 
 from nova_sched.conf import (
     agent,
@@ -66,6 +67,8 @@ def parse(
     :param say: takes one line per legacy option.
     :raises ConfigurationError: a file is missing or broken, or a legacy option cannot be mapped.
     """
+    conf.reset()
+    log.register_options(conf)
     opts.register_opts(conf)
     defaults = {"default_config_files": list(files)} if files is not None else {"project": PROJECT}
     try:

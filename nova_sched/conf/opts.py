@@ -42,8 +42,8 @@ SECTIONS: tuple[Section, ...] = (
     agent.SECTION,
 )
 
-LIBRARIES = ("oslo.log", "oslo.messaging", "oslo.reports")
-"""Names under the entry points ``oslo.config.opts`` whose options belong into the same file."""
+LIBRARIES = ("oslo.messaging", "oslo.reports")
+"""Names under the entry points ``oslo.config.opts`` whose options belong into the same file (oslo.log comes by itself)."""
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:

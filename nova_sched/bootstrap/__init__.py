@@ -1,0 +1,1 @@
+"""Composition root: the only place that knows all rooms and puts them together."""

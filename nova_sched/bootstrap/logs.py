@@ -1,0 +1,73 @@
+"""oslo.log with request and instance ids, and a filter that no secret passes."""
+
+from __future__ import annotations
+
+import logging
+import re
+import traceback
+from typing import Any
+
+from oslo_log import log
+from oslo_utils import strutils
+
+PRODUCT = "nova_sched"
+QUIET_LEVELS = (
+    "amqp=WARNING",
+    "amqplib=WARNING",
+    "kombu=WARNING",
+    "oslo.messaging=INFO",
+    "oslo_messaging=INFO",
+    "oslo_service=WARNING",
+    "sqlalchemy=WARNING",
+    "alembic=WARNING",
+    "stevedore=WARNING",
+    "urllib3=WARNING",
+    "cotyledon=WARNING",
+)
+
+_SUSPICIOUS = re.compile(r"pass|token|secret|injected_files|user_data|auth|key|://[^/\s]*@", re.IGNORECASE)
+_URL_CREDENTIALS = re.compile(r"(://[^:/\s@]*):[^\s]*@(?=[^@\s]*)")
+_LONG_SECRETS = re.compile(
+    r"""(['"]?(?:injected_files|user_data)['"]?\s*[:=]\s*)(\[.*?\]|'[^']*'|"[^"]*"|[^\s,}]+)"""
+)
+
+
+def masked(text: str) -> str:
+    """The text without passwords, tokens, keys, URL credentials, injected files and user data."""
+    if not _SUSPICIOUS.search(text):
+        return text
+    text = _URL_CREDENTIALS.sub(r"\1:***@", text)
+    return strutils.mask_password(_LONG_SECRETS.sub(r"\1***", text))
+
+
+class SecretFilter(logging.Filter):
+    """Masks a record that is about to be written, its traceback included; costs nothing for lines that are not."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Change the record in place; every record passes."""
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):
+            text = str(record.msg)  # a wrong format string must not cost the line, let alone the request
+        record.msg, record.args = masked(text), None
+        if record.exc_info and not record.exc_text:
+            record.exc_text = masked("".join(traceback.format_exception(*record.exc_info)).rstrip())
+        return True
+
+
+def setup(conf: Any, version: str) -> None:
+    """Log as the configuration says, chatty libraries quieter, secrets masked."""
+    log.set_defaults(default_log_levels=list(QUIET_LEVELS))
+    log.setup(conf, PRODUCT, version=version)
+    for handler in logging.getLogger().handlers:
+        if not any(isinstance(found, SecretFilter) for found in handler.filters):
+            handler.addFilter(SecretFilter())
+
+
+def apply_levels(conf: Any) -> None:
+    """Levels of another configuration on the running loggers (SIGHUP)."""
+    root = logging.getLogger()
+    root.setLevel(logging.DEBUG if conf.debug else logging.INFO)
+    for pair in conf.default_log_levels:
+        name, _, level = pair.partition("=")
+        logging.getLogger(name).setLevel(level.strip() or logging.NOTSET)

@@ -1,0 +1,1 @@
+"""Entry points: the daemon, the agent, the command lines and the upgrade check."""

@@ -1,0 +1,170 @@
+"""The frame of both command lines: global options, lazily made connections, exit codes, output formats."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import importlib.metadata
+import logging
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+from cliff.app import App
+from cliff.command import Command
+from cliff.commandmanager import CommandManager
+from cliff.formatters.base import SingleFormatter
+from cliff.help import HelpExit
+from cliff.lister import Lister
+from cliff.show import ShowOne
+from oslo_config import cfg
+
+from nova_sched.bootstrap.connections import Connections
+from nova_sched.cmd import exits
+
+
+class Console(App):
+    """A cliff application whose commands raise and whose exit codes mean something.
+
+    :ivar connections: settings, store and RPC client, each made on first use.
+    """
+
+    def __init__(
+        self, description: str, namespace: str, name: str, conf: cfg.ConfigOpts | None = None
+    ) -> None:
+        self._conf = conf
+        super().__init__(
+            description=description,
+            version=importlib.metadata.version("nova_sched"),
+            command_manager=CommandManager(namespace),
+            deferred_help=True,
+        )
+        self.NAME = self.parser.prog = name
+
+    def build_option_parser(
+        self, description: str | None, version: str | None, argparse_kwargs: Any = None
+    ) -> argparse.ArgumentParser:
+        """Global options, before the command's name."""
+        parser: argparse.ArgumentParser = super().build_option_parser(description, version, argparse_kwargs)
+        parser.add_argument(
+            "--config-file",
+            metavar="PATH",
+            action="append",
+            default=[],
+            help="nova.conf to read, may be given several times (default: /etc/nova-sched/nova-sched.conf and the like)",
+        )
+        parser.add_argument(
+            "--config-dir", metavar="DIR", action="append", default=[], help="folder of *.conf files"
+        )
+        return parser
+
+    def initialize_app(self, argv: list[str]) -> None:
+        """Prepare the connections; nothing is read or opened yet."""
+        args = [word for path in self.options.config_file for word in ("--config-file", path)]
+        args += [word for path in self.options.config_dir for word in ("--config-dir", path)]
+        self.connections = Connections(self._conf if self._conf is not None else cfg.CONF, args)
+
+    def configure_logging(self) -> None:
+        """Our own handler does it, from :meth:`run` on and no longer."""
+
+    def run(self, argv: list[str]) -> int:
+        """Run one command line; warnings of libraries show only with ``-v``."""
+        handler = logging.StreamHandler(self.stderr)
+        handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+        root = logging.getLogger()
+        root.addHandler(handler)
+        self._handler = handler
+        try:
+            return int(super().run(argv))
+        finally:
+            root.removeHandler(handler)
+
+    def run_subcommand(self, argv: list[str]) -> int:
+        """Run one command and turn what it raised into a line and an exit code."""
+        self._handler.setLevel(_level(self.options))
+        try:
+            factory, name, rest = self.command_manager.find_command(argv)
+        except ValueError as error:
+            near = ", ".join(self.get_fuzzy_matches(argv[0])[:5])
+            self.complain(f"{error}" + (f"; did you mean {near}?" if near else ""))
+            return exits.USAGE
+        try:
+            command = factory(self, self.options, cmd_name=name)
+            parsed = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+            return int(command.run(parsed) or 0)
+        except HelpExit:
+            return exits.YES
+        except (BrokenPipeError, KeyboardInterrupt):
+            raise
+        except Exception as error:
+            if self.options.debug:
+                logging.getLogger(__name__).exception("the command ended with this")
+            self.complain(exits.one_line(error))
+            return exits.exit_code(error)
+        finally:
+            self.connections.close()
+
+    def complain(self, text: str) -> None:
+        """One line for the user, beside the output."""
+        self.stderr.write(f"{self.NAME}: {text}\n")
+
+
+class CsvOne(SingleFormatter):
+    """One object as two CSV lines: names, values."""
+
+    def add_argument_group(self, parser: argparse.ArgumentParser) -> None:
+        """No options."""
+
+    def emit_one(
+        self, column_names: Sequence[str], data: Sequence[Any], stdout: IO[str], _: argparse.Namespace
+    ) -> None:
+        """Write both lines."""
+        writer = csv.writer(stdout, lineterminator="\n")
+        writer.writerow(column_names)
+        writer.writerow([_text(value) for value in data])
+
+
+class Show(ShowOne):
+    """Shows one object; adds ``-f csv`` to cliff's formats."""
+
+    app: Console
+
+    @property
+    def formatter_namespace(self) -> str:
+        """Our own list of formats, so that other cliff programs of this environment keep theirs."""
+        return "nova_sched.formatter.show"
+
+
+class List(Lister):
+    """Lists objects."""
+
+    app: Console
+
+
+class Act(Command):
+    """Does something and says so in a line."""
+
+    app: Console
+
+    def say(self, text: str) -> None:
+        """Write one line of result."""
+        self.app.stdout.write(text + "\n")
+
+
+def run(app: Console, argv: Sequence[str] | None = None) -> int:
+    """Run a command line to its exit code; nothing leaves as a traceback unless ``--debug`` asks for it."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return app.run(words or ["help"])
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else exits.USAGE
+
+
+def _level(options: argparse.Namespace) -> int:
+    if options.debug:
+        return logging.DEBUG
+    return {0: logging.CRITICAL, 1: logging.ERROR, 2: logging.INFO}.get(options.verbose_level, logging.DEBUG)
+
+
+def _text(value: Any) -> str:
+    return "" if value is None else str(value)

@@ -1,0 +1,28 @@
+"""``config check``: what the start would say, and what is odd."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from nova_sched.cmd.console import List
+from nova_sched.conf import check
+from nova_sched.conf.files import config_files
+from nova_sched.plugins.registry import load_driver
+
+
+class Check(List):
+    """Read and validate the configuration as the start does, load its plugins, and list remarks.
+
+    Exits 2 with option, value and expectation where the service would not start; remarks alone exit 0.
+    """
+
+    def take_action(self, parsed_args: argparse.Namespace) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+        """Remarks by option."""
+        connections = self.app.connections
+        settings = connections.settings
+        load_driver(settings)
+        remarks = [(finding.option, finding.remark) for finding in check.findings(connections.conf, settings)]
+        files = ", ".join(str(path) for path in config_files(connections.conf)) or "no file, defaults only"
+        self.app.complain(f"configuration is valid ({files})")
+        return ("Option", "Remark"), remarks
