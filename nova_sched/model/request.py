@@ -88,10 +88,10 @@ class InstanceRef:
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """Retry bookkeeping as it will be *sent* (num_attempts already counts this attempt).
+    """Retry bookkeeping as it will be *sent* (for run_instance num_attempts already counts this attempt).
 
-    None on the request means: no retry data travels (forced placement, or scheduler_max_attempts = 1, or
-    select_destinations/prep_resize without the key).
+    Where nothing is counted (forced placement, scheduler_max_attempts = 1, select_destinations, prep_resize) the data
+    travels as received; None on the request means that none was received, so none travels.
     """
 
     num_attempts: int

@@ -31,26 +31,24 @@ SECRET_KEYS = frozenset(
 )
 
 
+_CONTAINERS = frozenset({dict, list, tuple})
+
+
 def public(value: Any) -> Any:
     """``value`` with the values of ``SECRET_KEYS`` set to null; parts without secrets are shared, not copied."""
     if type(value) is dict:
         changed: dict[str, Any] = {}
+        if not SECRET_KEYS.isdisjoint(value):
+            changed = dict.fromkeys(SECRET_KEYS.intersection(value))
         for key, item in value.items():
-            if key in SECRET_KEYS:
-                if item is not None:
-                    changed[key] = None
-            elif type(item) is dict or type(item) is list or type(item) is tuple:
+            if type(item) in _CONTAINERS and key not in changed:
                 cleaned = public(item)
                 if cleaned is not item:
                     changed[key] = cleaned
         return {**value, **changed} if changed else value
     if type(value) is list or type(value) is tuple:
-        if not any(type(item) is dict or type(item) is list or type(item) is tuple for item in value):
-            return value
-        cleaned_items = [public(item) for item in value]
-        return (
-            value if all(new is old for new, old in zip(cleaned_items, value, strict=True)) else cleaned_items
-        )
+        items = [public(item) if type(item) in _CONTAINERS else item for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
 
 

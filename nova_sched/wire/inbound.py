@@ -26,7 +26,7 @@ from nova_sched.model.request import (
 from nova_sched.settings import Settings
 from nova_sched.wire import retry, validate
 from nova_sched.wire.context import caller
-from nova_sched.wire.objects import image_properties, mapping
+from nova_sched.wire.objects import fields, image_properties, mapping
 from nova_sched.wire.topology import instance_topology, pci_requests
 from nova_sched.wire.units import gb_to_mb
 from nova_sched.wire.validate import Refused, amount, text
@@ -102,11 +102,11 @@ def _instances(
 ) -> tuple[tuple[InstanceRef, ...], str | None]:
     """Who is asked for, in order and once each, and what is wrong with that list. Raises MalformedMessage."""
     if method == "prep_resize":
-        instance = mapping(args.get("instance")) or EMPTY
+        instance = fields(args.get("instance")) or EMPTY
         if not _is_uuid(instance.get("uuid")):
             raise MalformedMessage("prep_resize: instance has no uuid")
         return (InstanceRef(instance["uuid"], 0),), None
-    spec = mapping(args.get("request_spec"))
+    spec = fields(args.get("request_spec"))
     if spec is None:
         raise MalformedMessage(f"{method}: request_spec must be an object")
     given = spec.get("instance_uuids")
@@ -154,16 +154,16 @@ def _request(
     settings: Settings,
 ) -> SchedulingRequest:
     """The request of a message whose shape is right. Raises Refused."""
-    spec = mapping(args.get("request_spec")) or EMPTY
-    given = mapping(args.get("filter_properties")) or EMPTY
-    properties = mapping(spec.get("instance_properties")) or EMPTY
+    spec = fields(args.get("request_spec")) or EMPTY
+    given = fields(args.get("filter_properties")) or EMPTY
+    properties = fields(spec.get("instance_properties")) or EMPTY
     resize = method == "prep_resize"
-    new_flavor = (mapping(args.get("instance_type")) if resize else None) or EMPTY
-    flavor = _flavor(mapping(spec.get("instance_type")) or new_flavor, properties)
+    new_flavor = (fields(args.get("instance_type")) if resize else None) or EMPTY
+    flavor = _flavor(fields(spec.get("instance_type")) or new_flavor, properties)
     force_hosts = _names("force_hosts", given.get("force_hosts"))
     force_nodes = _names("force_nodes", given.get("force_nodes"))
     forced = force_hosts is not None or force_nodes is not None
-    retry_data = mapping(given.get("retry")) or EMPTY
+    retry_data = fields(given.get("retry")) or EMPTY
     attempts = retry.count(method, retry_data, forced, settings.scheduler.max_attempts)
     hints = _hints(given.get("scheduler_hints"))
     group_hosts = _names("group_hosts", given.get("group_hosts"))
@@ -208,7 +208,7 @@ def _refused(
 ) -> SchedulingRequest:
     """The request that only says who is asked for and what is wrong; all it carries can be stored and sent."""
     safe = validate.scrubbed(args)
-    data = mapping((mapping(safe.get("filter_properties")) or EMPTY).get("retry")) or EMPTY
+    data = fields((fields(safe.get("filter_properties")) or EMPTY).get("retry")) or EMPTY
     try:
         attempt = retry.count(method, data, False, settings.scheduler.max_attempts).attempt
     except Refused:
@@ -227,15 +227,15 @@ def _refused(
 
 def _passthrough(method: str, args: Mapping[str, Any], instances: tuple[InstanceRef, ...]) -> Passthrough:
     """What goes on to compute; the spec gets its list of uuids and its plain instance_properties back."""
-    spec = dict(mapping(args.get("request_spec")) or EMPTY)
-    properties = mapping(spec.get("instance_properties"))
+    spec = dict(fields(args.get("request_spec")) or EMPTY)
+    properties = fields(spec.get("instance_properties"))
     if properties is not spec.get("instance_properties"):
         spec["instance_properties"] = properties or {}
     if spec.get("instance_uuids") or method == "run_instance":
         spec["instance_uuids"] = [instance.uuid for instance in instances if instance.uuid is not None]
     return Passthrough(
         request_spec=spec,
-        filter_properties=mapping(args.get("filter_properties")) or EMPTY,
+        filter_properties=fields(args.get("filter_properties")) or EMPTY,
         arguments={
             key: value for key, value in args.items() if key not in ("request_spec", "filter_properties")
         },
@@ -292,7 +292,7 @@ def _amounts(properties: Mapping[str, Any], flavor: Flavor) -> Amounts:
 
 def _image(value: Any, properties: Mapping[str, Any]) -> Image:
     """Image reference and properties; boots from volume have neither."""
-    image = mapping(value) or EMPTY
+    image = fields(value) or EMPTY
     given = image.get("properties")
     found = image_properties(given) if given else EMPTY
     if found is None:
@@ -305,7 +305,7 @@ def _hints(value: Any) -> Mapping[str, Any]:
     """Scheduler hints with lists as tuples; null, missing and empty are no hints."""
     if not value:
         return EMPTY
-    hints = mapping(value)
+    hints = fields(value)
     if hints is None:
         raise Refused("scheduler_hints: expected an object")
     if len(hints) > HINTS_MAX:

@@ -28,6 +28,12 @@ def unwrap(value: Any) -> Any:
     return value
 
 
+def fields(value: Any) -> Mapping[str, Any] | None:
+    """A dictionary given plainly or as a primitive; None for anything else."""
+    value = unwrap(value)
+    return value if isinstance(value, dict) else None
+
+
 def mapping(value: Any) -> Mapping[str, Any] | None:
     """A dictionary given plainly, as a primitive or as key/value rows; None for anything else."""
     value = unwrap(value)

@@ -23,7 +23,7 @@ from nova_sched.model.request import InstanceRef, SchedulingRequest
 from nova_sched.settings import BusSettings
 from nova_sched.wire import events
 from nova_sched.wire.context import event_context
-from nova_sched.wire.objects import mapping
+from nova_sched.wire.objects import fields
 from nova_sched.wire.rows import instance_row
 from nova_sched.wire.topology import instance_topology_text, limits_topology_text
 from nova_sched.wire.versions import compute_version
@@ -108,7 +108,7 @@ class RequestMessages:
         """State of an instance after NoValidHost: error; a resize leaves it as it was (active if unsaid)."""
         if self._request.method != "prep_resize":
             return states.ERROR
-        given = (mapping(self._request.passthrough.arguments.get("instance")) or {}).get("vm_state")
+        given = (fields(self._request.passthrough.arguments.get("instance")) or {}).get("vm_state")
         return given if isinstance(given, str) and given else states.ACTIVE
 
     def cast(
@@ -269,9 +269,9 @@ class RequestMessages:
     @cached_property
     def _public_instance(self) -> Mapping[str, Any]:
         """The instance as the message describes it, without secrets."""
-        given = mapping(self._request.passthrough.arguments.get("instance"))
+        given = fields(self._request.passthrough.arguments.get("instance"))
         properties = events.public(given) if given else self._public_spec.get("instance_properties")
-        return mapping(properties) or {}
+        return fields(properties) or {}
 
     @cached_property
     def _event_context(self) -> Mapping[str, Any]:

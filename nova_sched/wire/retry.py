@@ -1,7 +1,8 @@
 """Retry bookkeeping of a request: which attempt this is, what was tried, and what travels on.
 
-``run_instance`` counts here, as Juno's ``populate_retry``: forced placement and ``scheduler_max_attempts`` = 1 switch
-it off (cases 070 to 083). The other methods were counted by their caller and pass the data on (case 323).
+``run_instance`` counts here, as Juno's ``populate_retry``; forced placement and ``scheduler_max_attempts`` = 1 switch
+counting off (cases 070 to 083). The other methods were counted by their caller (case 323). Data that is not counted
+travels as it came, with the chosen host added (case fuzz_012).
 """
 
 from __future__ import annotations
@@ -33,14 +34,14 @@ def count(method: str, data: Mapping[str, Any], forced: bool, max_attempts: int)
     """Count the attempt of a message with this ``retry`` (empty where it had none). Raises Refused."""
     before = amount("retry.num_attempts", data.get("num_attempts"))
     tried = _tried(data.get("hosts"))
+    uncounted = Retry(before, tried, _extras(data)) if data else None
     if forced or max_attempts == 1:
-        return Attempts(1, None, tried)
+        return Attempts(1, uncounted, tried)
     if method == "run_instance":
         return Attempts(
             before + 1, Retry(before + 1, tried, _extras(data, "exc")), tried, before >= max_attempts
         )
-    used_up = method == "prep_resize" and before > max_attempts
-    return Attempts(before + 1, Retry(before, tried, _extras(data)) if data else None, tried, used_up)
+    return Attempts(before + 1, uncounted, tried, exceeded=method == "prep_resize" and before > max_attempts)
 
 
 def exceeded(data: Mapping[str, Any], max_attempts: int, instances: tuple[InstanceRef, ...]) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from nova_sched.wire.objects import mapping
+from nova_sched.wire.objects import fields, mapping
 
 #: Columns of Juno's ``instances`` that a row has even where the API left them out.
 COLUMNS: Mapping[str, Any] = dict.fromkeys(
@@ -113,7 +113,7 @@ def key_value_rows(value: Any, uuid: str | None, created_at: Any) -> list[dict[s
 
 def _info_cache_row(properties: Mapping[str, Any], uuid: str | None) -> dict[str, Any]:
     """The network cache as its table holds it: the list as JSON text."""
-    cache = mapping(properties.get("info_cache")) or {}
+    cache = fields(properties.get("info_cache")) or {}
     network_info = cache.get("network_info")
     return {
         "created_at": properties.get("created_at"),

@@ -12,7 +12,7 @@ from typing import Any
 from nova_sched.model.limits import NumaLimits
 from nova_sched.model.numa import InstanceCell, InstanceTopology
 from nova_sched.model.pci import PciRequest
-from nova_sched.wire.objects import mapping, unwrap
+from nova_sched.wire.objects import fields, unwrap
 from nova_sched.wire.validate import AMOUNT_MAX, Refused, amount
 
 CELLS_MAX = 256
@@ -53,7 +53,7 @@ def instance_topology(value: Any) -> InstanceTopology | None:
             value = json.loads(value)
         except (ValueError, RecursionError):
             raise Refused("numa_topology: not JSON") from None
-    topology = mapping(value)
+    topology = fields(value)
     if topology is None:
         raise Refused("numa_topology: expected an object")
     cells = topology.get("cells") or ()
@@ -65,12 +65,12 @@ def instance_topology(value: Any) -> InstanceTopology | None:
 
 
 def _cell(number: int, value: Any) -> InstanceCell:
-    cell = mapping(value)
+    cell = fields(value)
     if cell is None:
         raise Refused("numa_topology: a cell must be an object")
     memory = cell.get("memory")
     if memory is None:
-        memory = (mapping(cell.get("mem")) or {}).get("total")
+        memory = (fields(cell.get("mem")) or {}).get("total")
     return InstanceCell(
         id=amount("numa_topology cell id", cell.get("id", number)),
         cpus=cpu_ids(cell["cpus"] if "cpus" in cell else cell.get("cpuset", ())),

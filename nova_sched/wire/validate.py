@@ -102,24 +102,29 @@ def insane(value: Any, depth: int = DEPTH_MAX) -> str | None:
     That is: integers outside ±2^53, NaN and infinities, NUL characters, lone surrogates, keys that are no text, nesting
     deeper than ``depth`` and values that JSON does not have.
     """
+    texts: list[str] = []
+    found = _insane_items((value,), depth + 1, texts)
+    if found is not None:
+        return found
+    try:
+        whole = "".join(texts)
+        if not whole.isascii():
+            whole.encode("utf-8")
+    except TypeError:
+        return "a key that is no text"
+    except UnicodeEncodeError:
+        return "text that is no Unicode"
+    return "text with a NUL character" if "\0" in whole else None
+
+
+def _insane_items(items: Iterable[Any], depth: int, texts: list[str]) -> str | None:
+    """The walk of ``insane``; texts are gathered, since one look at all of them is cheaper than one at each."""
     if depth <= 0:
         return f"nested deeper than {DEPTH_MAX} levels"
-    if type(value) is dict:
-        for key in value:
-            if type(key) is not str:
-                return "a key that is no text"
-            if not _is_plain(key):
-                return "a key with characters that are no text"
-        items: Iterable[Any] = value.values()
-    elif type(value) is list or type(value) is tuple:
-        items = value
-    else:
-        return insane([value], depth + 1)
     for item in items:
         kind = type(item)
         if kind is str:
-            if not _is_plain(item):
-                return "text with characters that are no text"
+            texts.append(item)
         elif item is None or kind is bool:
             continue
         elif kind is int:
@@ -128,24 +133,18 @@ def insane(value: Any, depth: int = DEPTH_MAX) -> str | None:
         elif kind is float:
             if not math.isfinite(item):
                 return "a number that is not finite"
-        elif kind is dict or kind is list or kind is tuple:
-            found = insane(item, depth - 1)
+        elif kind is dict:
+            texts.extend(item)
+            found = _insane_items(item.values(), depth - 1, texts)
+            if found is not None:
+                return found
+        elif kind is list or kind is tuple:
+            found = _insane_items(item, depth - 1, texts)
             if found is not None:
                 return found
         else:
             return f"a value of type {kind.__name__}"
     return None
-
-
-def _is_plain(value: str) -> bool:
-    """Whether every store and every peer can take the text: no NUL, no half of a surrogate pair."""
-    if value.isascii():
-        return "\0" not in value
-    try:
-        value.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in value
 
 
 def scrubbed(value: Any, depth: int = DEPTH_MAX) -> Any:
