@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, Protocol
 
@@ -111,6 +112,8 @@ class VerdictKind(StrEnum):
     """Another worker committed this key first, or it is stale or final: read prior again."""
     GONE = "gone"
     """The instance was deleted meanwhile (tombstone)."""
+    BROKEN = "broken"
+    """SQL refused this outcome's own data (a value that no column takes); nothing of it is written, the others stand."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +244,10 @@ class RequestMessages(Protocol):
         """The cast to the chosen host's compute; ``group``: server group with this request's placements in it."""
         ...
 
+    def destinations(self, placements: Sequence[Placement]) -> list[dict[str, Any]]:
+        """Reply of select_destinations: ``{host, nodename, limits}`` each, in order."""
+        ...
+
 
 class Messages(Protocol):
     """Maker of messages (``wire.outbound.Outbound``)."""
@@ -249,13 +256,18 @@ class Messages(Protocol):
         """Messages of this request."""
         ...
 
-    def destinations(self, placements: Sequence[Placement]) -> list[dict[str, Any]]:
-        """Reply of select_destinations: ``{host, nodename, limits}`` each, in order."""
-        ...
 
-    def decision(self, record: DecisionRecord) -> dict[str, Any]:
-        """A decision record as plain JSON values without secrets (reply of explain)."""
-        ...
+def _utcnow() -> datetime:
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """The times the service knows: seconds that never go back, for time-outs, and aware UTC, for what people read."""
+
+    monotonic: Callable[[], float] = time.monotonic
+    utcnow: Callable[[], datetime] = _utcnow
+    sleep: Callable[[float], None] = time.sleep
 
 
 CrashPoint = Callable[[str], None]

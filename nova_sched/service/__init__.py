@@ -1,0 +1,1 @@
+"""The only loop: take a batch, decide, claim, commit, publish, answer."""
