@@ -121,10 +121,9 @@ def _has_room(cell: HostCell, asked: InstanceCell, limits: NumaLimits) -> bool:
     cpus = len(asked.cpus)
     if asked.memory_mb > cell.memory_mb or cpus > len(cell.cpus):
         return False
-    return (
-        cell.memory_used_mb + asked.memory_mb <= memory_limit_mb(cell, limits)
-        and cell.cpu_usage + cpus <= cpu_limit(cell, limits)
-    )
+    return cell.memory_used_mb + asked.memory_mb <= memory_limit_mb(
+        cell, limits
+    ) and cell.cpu_usage + cpus <= cpu_limit(cell, limits)
 
 
 def memory_limit_mb(cell: HostCell, limits: NumaLimits) -> int:

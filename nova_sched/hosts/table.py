@@ -31,7 +31,7 @@ from nova_sched.hosts.schema import (
     Aggregate,
     HostDelta,
 )
-from nova_sched.hosts.view import Coded, Frame, HostView
+from nova_sched.hosts.view import Coded, Frame, HostView, NameIndex
 from nova_sched.model.numa import HostTopology
 from nova_sched.model.pci import PciPool
 
@@ -259,6 +259,7 @@ class HostTable:
             allocation_generation=shown["allocation_generation"],
             row_generation=shown["row_generation"],
             static_generation=shown["static_generation"],
+            names=NameIndex(shown["hosts"], shown["nodes"]),
             static_stamp=static_stamp,
             origin=self._origin,
         )

@@ -6,7 +6,7 @@ next refresh of that table. ``take`` gives a view of some rows that gathers a co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -61,6 +61,27 @@ class Devices(Protocol):
         ...
 
 
+class NameIndex:
+    """Rows by host and by node name, built when first asked."""
+
+    def __init__(self, hosts: NDArray[np.object_], nodes: NDArray[np.object_]) -> None:
+        self._names = {"hosts": hosts, "nodes": nodes}
+        self._rows: dict[str, dict[Any, list[int]]] = {}
+
+    def mask(self, column: str, names: Iterable[Any]) -> NDArray[np.bool_]:
+        """Mask over the whole table of the rows whose name is one of these. ``column``: hosts or nodes."""
+        rows = self._rows.get(column)
+        if rows is None:
+            rows = self._rows[column] = {}
+            for row, name in enumerate(self._names[column].tolist()):
+                rows.setdefault(name, []).append(row)
+        found = np.zeros(len(self._names[column]), dtype=np.bool_)
+        for name in names:
+            if name in rows:
+                found[rows[name]] = True
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Frame:
     """The arrays behind a view; all of one length, one element per host row in table order (database id).
@@ -84,6 +105,7 @@ class Frame:
     allocation_generation: NDArray[np.int64]
     row_generation: NDArray[np.int64]
     static_generation: NDArray[np.int64]
+    names: NameIndex
     static_stamp: int = 0
     origin: object = None
 
@@ -128,6 +150,16 @@ class HostView:
     def static_stamp(self) -> int:
         """Generation of the newest change of a static part in the whole table."""
         return self._frame.static_stamp
+
+    def on_hosts(self, hosts: Iterable[str]) -> NDArray[np.bool_]:
+        """Mask of the rows of these service hosts; costs time per host named, not per row."""
+        found = self._frame.names.mask("hosts", hosts)
+        return found if self._rows is None else found[self._rows]
+
+    def on_nodes(self, nodes: Iterable[str | None]) -> NDArray[np.bool_]:
+        """Mask of the rows of these nodes; costs time per node named, not per row."""
+        found = self._frame.names.mask("nodes", nodes)
+        return found if self._rows is None else found[self._rows]
 
     def topology(self, row: int) -> HostTopology | None:
         """NUMA cells of one row with everything claimed and consumed; None when it has none or they do not parse."""

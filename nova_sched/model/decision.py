@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nova_sched.model.explanation import Explanation
+from nova_sched.model.facts import GroupFact
 from nova_sched.model.limits import Limits
 from nova_sched.model.numa import InstanceTopology
 from nova_sched.model.pci import PciPool
@@ -53,6 +54,8 @@ class Decision:
     request: SchedulingRequest
     answers: tuple[Placement | Refusal, ...]
     explanation: Explanation
+    group: GroupFact | None = None
+    """Server group of the request, the instances placed by this decision among its members."""
 
     @property
     def placements(self) -> tuple[Placement, ...]:

@@ -25,7 +25,8 @@ class Detail(IntEnum):
 class FilterStep:
     """One filter of one round: hosts before and after; ``reason`` is the filter's sentence with its telling numbers.
 
-    ``hosts``: names left, sorted (Detail.FULL only).
+    ``hosts``: names left, sorted, and ``refused``: the hosts taken out with the reason of each, at most
+    ``REFUSED_MAX`` (Detail.FULL only).
     """
 
     name: str
@@ -33,6 +34,10 @@ class FilterStep:
     hosts_out: int
     reason: str | None = None
     hosts: tuple[HostNode, ...] | None = None
+    refused: tuple[tuple[HostNode, str], ...] = ()
+
+
+REFUSED_MAX = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +52,16 @@ class WeighedHost:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One instance tried. ``weighed`` by falling weight (top k, all with Detail.FULL)."""
+    """One instance tried. ``weighed`` by falling weight and ``choices`` (top k, all with Detail.FULL).
+
+    ``filtered``: hosts that passed all filters, sorted (Detail.FULL only).
+    """
 
     index: int
     instance: InstanceRef
     hosts_seen: int
     steps: tuple[FilterStep, ...]
+    filtered: tuple[HostNode, ...] | None = None
     weighed: tuple[WeighedHost, ...] = ()
     choices: tuple[HostNode, ...] = ()
     chosen: HostNode | None = None

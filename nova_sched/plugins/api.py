@@ -26,7 +26,7 @@ Column = NDArray[np.float64]
 
 
 class HostFilter(ABC):
-    """Says which hosts a request may use.
+    """Says which hosts a request may use. The answer for a row depends on that row, the request and the facts only.
 
     ``run_once_per_request``: the answer does not depend on what earlier instances of the same request took, so it is
     asked in the first round only (and appears in the first round's trace only).
@@ -62,7 +62,9 @@ class HostFilter(ABC):
         """One sentence with the wanted and the found value for one refused row; only asked when somebody reads it."""
         return self.reason
 
-    def summary(self, view: HostView, rows: NDArray[np.intp], request: SchedulingRequest, facts: Facts) -> str:
+    def summary(
+        self, view: HostView, rows: NDArray[np.intp], request: SchedulingRequest, facts: Facts
+    ) -> str:
         """One bounded half sentence about all rows refused (no host names), e.g. ``most free 1024 MB of 2048 asked``."""
         return self.reason
 
@@ -73,7 +75,7 @@ class HostFilter(ABC):
         """
         return {}
 
-    def check(self, request: SchedulingRequest) -> None:
+    def check(self, request: SchedulingRequest) -> None:  # noqa: B027 (most filters have nothing to check)
         """Refuse a broken request before any host is looked at. Raises RequestRefused."""
 
 
@@ -93,13 +95,15 @@ class RawWeights:
 class HostWeigher(ABC):
     """Says how much a request likes each host that passed.
 
-    ``per_row`` and ``needs`` as for filters. Multiplied by :meth:`multiplier`, one number or one per row
-    (per-aggregate multipliers).
+    ``per_row`` and ``needs`` as for filters; the value of a row depends on that row, the request and the facts only.
+    Multiplied by :meth:`multiplier`, one number or one per row (per-aggregate multipliers).
+    ``counts_at_zero``: asked even while its multiplier is 0, because it may refuse requests or demote hosts.
     """
 
     name: ClassVar[str]
     per_row: ClassVar[bool] = False
     needs: ClassVar[frozenset[Fact]] = frozenset()
+    counts_at_zero: ClassVar[bool] = False
 
     @classmethod
     def from_settings(cls, settings: SchedulerSettings) -> Self:

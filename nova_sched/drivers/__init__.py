@@ -1,0 +1,1 @@
+"""The drivers: who decides on which host an instance goes."""
