@@ -170,7 +170,7 @@ class PostgresServer(SqlServer):
         super().close()
 
     def url(self, database: str = "postgres") -> str:
-        return f"postgresql+psycopg2://postgres@127.0.0.1:{self.port}/{database}"
+        return f"postgresql+psycopg://postgres@127.0.0.1:{self.port}/{database}"
 
     def execute(self, statement: str) -> str:
         return self._home.run(
