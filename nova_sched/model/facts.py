@@ -17,6 +17,8 @@ class Fact(StrEnum):
     """Instances named by the same_host / different_host / ... hints."""
     INSTANCES_BY_HOST = "instances_by_host"
     """All live instances of each host (TypeAffinityFilter, Nova-style plugins)."""
+    TRUST = "trust"
+    """What the attestation server says about each node (TrustedFilter)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class GroupFact:
 
 _NONE: Mapping[str, InstanceFact] = MappingProxyType({})
 _NO_HOSTS: Mapping[str, tuple[InstanceFact, ...]] = MappingProxyType({})
+_NO_LEVELS: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,8 @@ class Facts:
     group: GroupFact | None = None
     hinted_instances: Mapping[str, InstanceFact] = field(default_factory=lambda: _NONE)
     instances_by_host: Mapping[str, tuple[InstanceFact, ...]] = field(default_factory=lambda: _NO_HOSTS)
+    trust_levels: Mapping[str, str] = field(default_factory=lambda: _NO_LEVELS)
+    """Level by node name: trusted, untrusted or unknown; nodes left out are unknown."""
 
     def placed(self, instance: InstanceFact) -> Facts:
         """The facts after one more instance of the same request was placed (LP#1781710)."""

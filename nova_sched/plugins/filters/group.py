@@ -15,6 +15,7 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Fact, Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
+from nova_sched.plugins.filters._hosts import on_hosts
 from nova_sched.plugins.filters._texts import some
 
 
@@ -26,10 +27,7 @@ class _GroupFilter(HostFilter):
         hosts = self._member_hosts(request, facts)
         if not hosts:
             return np.ones(len(view), dtype=np.bool_)
-        with_member = np.zeros(len(view), dtype=np.bool_)
-        for host in hosts:
-            with_member |= view.hosts == host
-        return self.allowed(with_member)
+        return self.allowed(on_hosts(view, hosts))
 
     @abstractmethod
     def allowed(self, with_member: Mask) -> Mask:
@@ -37,7 +35,9 @@ class _GroupFilter(HostFilter):
 
     def _member_hosts(self, request: SchedulingRequest, facts: Facts) -> frozenset[str]:
         """Hosts that count for this policy; empty when the group has another one or no member is placed."""
-        policies = facts.group.policies if facts.group is not None else frozenset(request.legacy_group_policies)
+        policies = (
+            facts.group.policies if facts.group is not None else frozenset(request.legacy_group_policies)
+        )
         if self.policy not in policies:
             return frozenset()
         placed = facts.group.hosts if facts.group is not None else frozenset()

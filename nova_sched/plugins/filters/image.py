@@ -32,7 +32,14 @@ _VM_MODES = frozenset({"exe", "hvm", "uml", "xen"})
 #: property of the image → (its aliases, the names there are)
 _ASKED: Mapping[str, tuple[Mapping[str, str], frozenset[str]]] = {
     "architecture": (
-        {"i386": "i686", "i486": "i686", "i586": "i686", "x86_32": "i686", "x86_32p": "i686", "amd64": "x86_64"},
+        {
+            "i386": "i686",
+            "i486": "i686",
+            "i586": "i686",
+            "x86_32": "i686",
+            "x86_32p": "i686",
+            "amd64": "x86_64",
+        },
         frozenset(_ARCHITECTURES.split()),
     ),
     "hypervisor_type": ({"xapi": "xen"}, frozenset(_HYPERVISORS.split())),
@@ -124,7 +131,9 @@ class ImagePropertiesFilter(HostFilter):
             comparison = _COMPARISON.match(part)
             version = comparison and _parse_version(comparison[2])
             if not comparison or not version:
-                raise RequestRefused(self.name, f"{_REQUIRES} {clipped(asked)!r} of the image is no version range")
+                raise RequestRefused(
+                    self.name, f"{_REQUIRES} {clipped(asked)!r} of the image is no version range"
+                )
             found.append((_SIGNS[comparison[1]], version))
         return found
 

@@ -11,6 +11,7 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
+from nova_sched.plugins.filters._hosts import on_hosts
 from nova_sched.settings import SchedulerSettings
 
 
@@ -27,7 +28,7 @@ class IsolatedHostsFilter(HostFilter):
 
     def __init__(self, images: Collection[str], hosts: Collection[str], restrict: bool) -> None:
         self._images = frozenset(image.strip() for image in images)
-        self._hosts = tuple({host.strip() for host in hosts})
+        self._hosts = frozenset(host.strip() for host in hosts)
         self._restrict = restrict
 
     @classmethod
@@ -43,7 +44,7 @@ class IsolatedHostsFilter(HostFilter):
         return self._isolated_image(request)
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        isolated = np.isin(view.hosts.astype(str), self._hosts) if self._hosts else np.zeros(len(view), np.bool_)
+        isolated = on_hosts(view, self._hosts)
         if self._isolated_image(request):
             return isolated
         return ~isolated if self._restrict else np.ones(len(view), dtype=np.bool_)

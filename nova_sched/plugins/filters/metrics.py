@@ -45,5 +45,7 @@ class MetricsFilter(HostFilter):
         self, view: HostView, rows: NDArray[np.intp], request: SchedulingRequest, facts: Facts
     ) -> str:
         texts = view.take(rows).coded("metrics")
-        missing = frozenset[str]().union(*(self._missing(texts.values[code]) for code in np.unique(texts.codes)))
+        missing = frozenset[str]().union(
+            *(self._missing(texts.values[code]) for code in np.unique(texts.codes))
+        )
         return f"{self.reason}: {some(missing)}"

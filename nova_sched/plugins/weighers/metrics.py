@@ -56,7 +56,8 @@ class MetricsWeigher(HostWeigher):
         found = _columns.metrics(view.coded("metrics")[row])
         metric = next(name for name, _ in self._ratios if name not in found)
         raise RequestRefused(
-            self.name, f"required metric {metric} is missing on host {view.hosts[row]}, node {view.nodes[row]}"
+            self.name,
+            f"required metric {metric} is missing on host {view.hosts[row]}, node {view.nodes[row]}",
         )
 
     def multiplier(self, view: HostView) -> float | Column:
