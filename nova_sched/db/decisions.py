@@ -1,0 +1,174 @@
+"""Decision records: why each request was answered as it was, bounded in size, number and age."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from nova_sched.db.codec import name_of, text_of, value_of
+from nova_sched.db.engine import Database
+from nova_sched.db.sqltext import Statements, new_id
+from nova_sched.db.tables import decisions, instance_events
+from nova_sched.model.explanation import Explanation, Round
+from nova_sched.model.request import SchedulingRequest
+from nova_sched.service.ports import DecisionRecord
+
+#: Rounds written out before the rest is only counted; a batch of 1,000 instances repeats itself.
+ROUNDS_KEPT = 8
+OUTCOMES_KEPT = 64
+RECORD_BYTES_MAX = 65536
+_COLUMNS = {
+    "id": "int", "request_id": "text", "method": "text", "project_id": "text", "placed": "int", "failed": "int",
+    "record": "text",
+}  # fmt: skip
+_SQL = Statements(insert=lambda d: d.insert("sched_decisions", _COLUMNS, {"created_at": d.now}))
+
+
+@dataclass(frozen=True, slots=True)
+class StoredDecision:
+    """One record. ``record``: keys ``request``, ``outcomes``, ``explanation``, as plain JSON values."""
+
+    id: int
+    request_id: str | None
+    method: str
+    project_id: str | None
+    placed: int
+    failed: int
+    created_at: float
+    record: Mapping[str, Any]
+
+
+def decision_row(record: DecisionRecord) -> dict[str, Any]:
+    """The row of a record; its ``id`` grows with time and is known before the insert."""
+    request, explanation = record.request, record.explanation
+    placed = sum(1 for round_ in explanation.rounds if round_.chosen is not None)
+    return {
+        "id": new_id(),
+        "request_id": name_of(request.caller.request_id),
+        "method": request.method,
+        "project_id": name_of(request.project_id),
+        "placed": placed,
+        "failed": max(0, len(request.instances) - placed),
+        "record": _record_text(record, explanation),
+    }
+
+
+def insert_decisions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
+    """Write rows of :func:`decision_row` in the caller's transaction."""
+    if rows:
+        _SQL.run(connection, "insert", rows)
+
+
+class DecisionHistory:
+    """Reads of decision records, newest first. Methods raise StoreUnavailable."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def list(
+        self, instance_uuid: str | None = None, request_id: str | None = None, marker: int | None = None, limit: int = 50
+    ) -> list[StoredDecision]:
+        """Records, of one instance or request where given; ``marker``: the last id of the page before."""
+        query = sa.select(decisions).order_by(decisions.c.id.desc()).limit(limit)
+        if instance_uuid is not None:
+            events = sa.select(instance_events.c.decision_id).where(instance_events.c.instance_uuid == instance_uuid)
+            query = query.where(decisions.c.id.in_(events))
+        if request_id is not None:
+            query = query.where(decisions.c.request_id == request_id)
+        if marker is not None:
+            query = query.where(decisions.c.id < marker)
+        rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
+        return [_stored(row) for row in rows]
+
+    def get(self, decision_id: int) -> StoredDecision | None:
+        """One record, or None."""
+        query = sa.select(decisions).where(decisions.c.id == decision_id)
+        row = self._database.read(lambda connection: connection.execute(query).mappings().first())
+        return None if row is None else _stored(row)
+
+
+def _stored(row: Mapping[str, Any]) -> StoredDecision:
+    values = {name: row[name] for name in ("id", "request_id", "method", "project_id", "placed", "failed", "created_at")}
+    return StoredDecision(**values, record=value_of(row["record"]))
+
+
+def _record_text(record: DecisionRecord, explanation: Explanation) -> str:
+    rounds, kept = explanation.rounds, ROUNDS_KEPT
+    outcomes = dict(list(record.outcomes.items())[:OUTCOMES_KEPT])
+    while True:
+        shown = rounds if len(rounds) <= kept + 1 else (*rounds[:kept], rounds[-1])
+        body = {
+            "request": _request(record.request),
+            "outcomes": outcomes,
+            "explanation": _explanation(explanation, shown),
+        }
+        text = text_of(body)
+        if len(text) <= RECORD_BYTES_MAX or kept == 0:
+            return text if len(text) <= RECORD_BYTES_MAX else text_of({"request": body["request"], "too_large": len(text)})
+        kept //= 2
+
+
+def _request(request: SchedulingRequest) -> dict[str, Any]:
+    flavor, amounts = request.flavor, request.amounts
+    body: dict[str, Any] = {
+        "instances": len(request.instances),
+        "attempt": request.attempt,
+        "flavor": {"name": flavor.name, "id": flavor.flavorid, "extra_specs": dict(flavor.extra_specs)},
+        "amounts": [amounts.vcpus, amounts.memory_mb, amounts.disk_mb],
+        "image": request.image.id,
+    }
+    optional = {
+        "availability_zone": request.availability_zone,
+        "hints": dict(request.hints),
+        "group": request.group,
+        "tried": request.tried,
+        "force_hosts": request.force_hosts,
+        "force_nodes": request.force_nodes,
+        "ignore_hosts": request.ignore_hosts,
+        "excluded": request.excluded,
+        "pci_requests": len(request.pci_requests),
+        "numa_cells": 0 if request.numa is None else len(request.numa.cells),
+    }
+    body.update((name, value) for name, value in optional.items() if value)
+    return body
+
+
+def _explanation(explanation: Explanation, rounds: Sequence[Round]) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "driver": explanation.driver,
+        "hosts_total": explanation.hosts_total,
+        "generation": explanation.generation,
+        "rounds": [_round(round_) for round_ in rounds],
+    }
+    if len(rounds) < len(explanation.rounds):
+        body["rounds_omitted"] = len(explanation.rounds) - len(rounds)
+    optional = {
+        "before": dict(explanation.before),
+        "forced": explanation.forced,
+        "refused": explanation.refused,
+        "seed": explanation.seed,
+        "stage_seconds": dict(explanation.stage_seconds),
+    }
+    body.update((name, value) for name, value in optional.items() if value)
+    return body
+
+
+def _round(round_: Round) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "index": round_.index,
+        "instance": round_.instance.uuid,
+        "hosts_seen": round_.hosts_seen,
+        "steps": [
+            [step.name, step.hosts_in, step.hosts_out] if step.reason is None else [step.name, step.hosts_in, step.hosts_out, step.reason]
+            for step in round_.steps
+        ],
+        "weighed": [[w.host, w.node, w.weight, w.parts] for w in round_.weighed[:10]],
+        "chosen": round_.chosen,
+    }
+    if len(round_.choices) > 1:
+        body["choices"] = round_.choices[:20]
+    return body
