@@ -99,6 +99,11 @@ class ConfirmedSender:
                 if time.monotonic() >= deadline:
                     raise BusUnavailable(reason)
 
+    def forget_declarations(self) -> None:
+        """Declare everything again before the next message that needs it: somebody deleted a queue."""
+        with self._lock:
+            self._declared.clear()
+
     def close(self) -> None:
         """Close the connection; idempotent. Later sends open it again only until the process ends."""
         self._closing.set()
