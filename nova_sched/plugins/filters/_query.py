@@ -133,7 +133,8 @@ class Call:
             return np.zeros(count, dtype=np.bool_)
         first, *others = arguments
         pairs = np.stack([_compare(first, other, _COMPARISONS[self.sign]) for other in others])
-        return np.any(pairs, axis=0) if self.sign == "in" else np.all(pairs, axis=0)
+        answer: Mask = np.any(pairs, axis=0) if self.sign == "in" else np.all(pairs, axis=0)
+        return answer
 
 
 def _compare(left: Values, right: Values, holds: Callable[[Any, Any], Any]) -> Mask:

@@ -13,7 +13,6 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Fact, Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
-from nova_sched.plugins.filters._hosts import on_hosts
 from nova_sched.plugins.filters._texts import clipped, some
 
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -57,7 +56,7 @@ class DifferentHostFilter(_HintedInstances):
     hint = "different_host"
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        return ~on_hosts(view, self._hosts(request, facts))
+        return ~view.on_hosts(self._hosts(request, facts))
 
 
 class SameHostFilter(_HintedInstances):
@@ -70,7 +69,7 @@ class SameHostFilter(_HintedInstances):
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
         if not self._uuids(request):
             return np.ones(len(view), dtype=np.bool_)
-        return on_hosts(view, self._hosts(request, facts))
+        return view.on_hosts(self._hosts(request, facts))
 
 
 class SimpleCIDRAffinityFilter(HostFilter):

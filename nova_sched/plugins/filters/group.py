@@ -15,7 +15,6 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Fact, Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
-from nova_sched.plugins.filters._hosts import on_hosts
 from nova_sched.plugins.filters._texts import some
 
 
@@ -27,7 +26,7 @@ class _GroupFilter(HostFilter):
         hosts = self._member_hosts(request, facts)
         if not hosts:
             return np.ones(len(view), dtype=np.bool_)
-        return self.allowed(on_hosts(view, hosts))
+        return self.allowed(view.on_hosts(hosts))
 
     @abstractmethod
     def allowed(self, with_member: Mask) -> Mask:

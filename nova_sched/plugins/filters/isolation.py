@@ -11,7 +11,6 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
-from nova_sched.plugins.filters._hosts import on_hosts
 from nova_sched.settings import SchedulerSettings
 
 
@@ -44,7 +43,7 @@ class IsolatedHostsFilter(HostFilter):
         return self._isolated_image(request)
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        isolated = on_hosts(view, self._hosts)
+        isolated = view.on_hosts(self._hosts)
         if self._isolated_image(request):
             return isolated
         return ~isolated if self._restrict else np.ones(len(view), dtype=np.bool_)

@@ -6,7 +6,6 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Fact, Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
-from nova_sched.plugins.filters._hosts import on_hosts
 
 
 class TypeAffinityFilter(HostFilter):
@@ -23,4 +22,4 @@ class TypeAffinityFilter(HostFilter):
             for host, guests in facts.instances_by_host.items()
             if any(guest.instance_type_id != asked for guest in guests)
         ]
-        return ~on_hosts(view, others)
+        return ~view.on_hosts(others)
