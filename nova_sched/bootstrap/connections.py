@@ -18,17 +18,19 @@ class Connections:
 
     :param conf: ``cfg.CONF`` in programs.
     :param args: ``--config-file`` and ``--config-dir`` with their values.
+    :ivar legacy: one line per old option that was mapped or has no effect, once ``conf`` was read.
     """
 
     def __init__(self, conf: cfg.ConfigOpts, args: Sequence[str] = ()) -> None:
         self._unparsed = conf
         self._args = list(args)
         self._database: Database | None = None
+        self.legacy: list[str] = []
 
     @cached_property
     def conf(self) -> cfg.ConfigOpts:
         """Parsed configuration. Raises ConfigurationError."""
-        return build.parse(self._unparsed, self._args, say=lambda line: None)
+        return build.parse(self._unparsed, self._args, say=self.legacy.append)
 
     @cached_property
     def settings(self) -> Settings:

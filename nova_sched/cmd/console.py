@@ -75,9 +75,14 @@ class Console(App):
         root.addHandler(handler)
         self._handler = handler
         try:
-            return int(super().run(argv))
+            code = int(super().run(argv))
+            return exits.YES if self.interactive_mode else code
         finally:
             root.removeHandler(handler)
+
+    def interact(self) -> None:
+        """Without a command: help, instead of cliff's shell."""
+        self.run_subcommand(["help"])
 
     def run_subcommand(self, argv: list[str]) -> int:
         """Run one command and turn what it raised into a line and an exit code."""
@@ -155,7 +160,7 @@ def run(app: Console, argv: Sequence[str] | None = None) -> int:
     """Run a command line to its exit code; nothing leaves as a traceback unless ``--debug`` asks for it."""
     words = list(sys.argv[1:] if argv is None else argv)
     try:
-        return app.run(words or ["help"])
+        return app.run(words)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else exits.USAGE
 

@@ -57,6 +57,7 @@ def parse(
     args: Sequence[str] = (),
     *,
     files: Sequence[str] | None = None,
+    prog: str = PROJECT,
     say: Callable[[str], None] | None = None,
 ) -> cfg.ConfigOpts:
     """Read files and command line into ``conf``, with legacy options mapped.
@@ -64,6 +65,7 @@ def parse(
     :param conf: ``cfg.CONF`` at the composition root; a private object only where nothing opens a transport with it.
     :param args: command line, e.g. ``["--config-file", "/etc/nova/nova.conf"]``.
     :param files: configuration files when the command line names none; None: the usual places (``/etc/nova-sched``, …).
+    :param prog: name of the program in usage texts.
     :param say: takes one line per legacy option.
     :raises ConfigurationError: a file is missing or broken, or a legacy option cannot be mapped.
     """
@@ -72,7 +74,7 @@ def parse(
     opts.register_opts(conf)
     defaults = {"default_config_files": list(files)} if files is not None else {"project": PROJECT}
     try:
-        conf(list(args), prog=PROJECT, **defaults)
+        conf(list(args), prog=prog, **defaults)
     except cfg.ConfigFilesNotFoundError as error:
         raise ConfigurationError(
             "--config-file", ", ".join(error.config_files), "files that can be read"

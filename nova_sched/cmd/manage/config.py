@@ -21,8 +21,9 @@ class Check(List):
         """Remarks by option."""
         connections = self.app.connections
         settings = connections.settings
-        load_driver(settings)
+        load_driver(settings.scheduler)
         remarks = [(finding.option, finding.remark) for finding in check.findings(connections.conf, settings)]
+        remarks += [(line.partition(":")[0].partition(" has ")[0], line) for line in connections.legacy]
         files = ", ".join(str(path) for path in config_files(connections.conf)) or "no file, defaults only"
         self.app.complain(f"configuration is valid ({files})")
         return ("Option", "Remark"), remarks

@@ -1,0 +1,57 @@
+"""config check and plugins check say what the start would say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+JUNO = Path(__file__).parents[2] / "golden" / "conf" / "juno_nova.conf"
+
+
+def test_valid_configuration_exits_0_and_lists_remarks(shell):
+    """Remarks have a remedy; they do not stop anything."""
+    ran = shell.manage("config", "check", "-f", "json")
+    assert ran.code == 0
+    assert "configuration is valid" in ran.err
+    assert [row["Option"] for row in json.loads(ran.out)] == ["database.connection"]
+
+
+def test_juno_file_is_valid_and_its_old_options_are_explained(shell):
+    """An unedited nova.conf of Juno would start; what has no effect is said."""
+    shell.config.write_text(JUNO.read_text())
+    ran = shell.manage("config", "check", "-f", "json")
+    assert ran.code == 0
+    remarks = {row["Option"]: row["Remark"] for row in json.loads(ran.out)}
+    assert "has no effect" in remarks["rpc_conn_pool_size"]
+    assert "p@ss" not in ran.out
+
+
+def test_unknown_driver_exits_2_and_lists_known_ones(shell):
+    """Names the option and what it could be."""
+    shell.write("[DEFAULT]\nscheduler_driver = fliter_scheduler")
+    ran = shell.manage("config", "check")
+    assert ran.code == 2
+    assert "scheduler_driver" in ran.err
+    assert "filter_scheduler" in ran.err
+
+
+def test_unknown_filter_exits_2(shell):
+    """The filter list is loaded, not only read."""
+    shell.write("[DEFAULT]\nscheduler_default_filters = RamFilter, NoSuchFilter")
+    ran = shell.manage("plugins", "check")
+    assert ran.code == 2
+    assert "NoSuchFilter" in ran.err
+
+
+def test_plugins_check_lists_filters_in_their_order(shell):
+    """The order of the file is the order of work."""
+    shell.write("[DEFAULT]\nscheduler_default_filters = ComputeFilter, RamFilter")
+    rows = json.loads(shell.manage("plugins", "check", "-f", "json").out)
+    assert [row["Name"] for row in rows if row["Kind"] == "filter"] == ["ComputeFilter", "RamFilter"]
+
+
+def test_misspelt_option_is_remarked(shell):
+    """A typo has no effect; somebody should say so."""
+    shell.write("[delivery]\nprefetsch = 100")
+    ran = shell.manage("config", "check", "-f", "json")
+    assert any("did you mean prefetch?" in row["Remark"] for row in json.loads(ran.out))
