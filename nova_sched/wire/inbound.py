@@ -23,6 +23,7 @@ from nova_sched.model.request import (
     Passthrough,
     SchedulingRequest,
 )
+from nova_sched.model.states import BUILDING, IO_HEAVY_TASK_STATES
 from nova_sched.settings import Settings
 from nova_sched.wire import retry, validate
 from nova_sched.wire.context import caller
@@ -287,6 +288,15 @@ def _amounts(properties: Mapping[str, Any], flavor: Flavor) -> Amounts:
         vcpus=size("vcpus", flavor.vcpus),
         memory_mb=size("memory_mb", flavor.memory_mb),
         disk_mb=gb_to_mb(disk_gb),
+        io_ops=int(_loads_disks(properties)),
+    )
+
+
+def _loads_disks(properties: Mapping[str, Any]) -> bool:
+    """Whether the guest counts as an I/O-heavy operation of its host: being built, or moved or copied (case 053)."""
+    return (
+        properties.get("vm_state", BUILDING) == BUILDING
+        or properties.get("task_state") in IO_HEAVY_TASK_STATES
     )
 
 

@@ -9,7 +9,7 @@ LOG = logging.getLogger(__name__)
 
 
 def parse_ratios(entries: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """(metric, ratio) pairs, trimmed; entries that are none are dropped with a warning, as in Nova."""
+    """(metric, ratio) pairs, trimmed; entries that are none, or whose ratio is 0, are dropped with a warning, as in Juno."""
     found: list[tuple[str, float]] = []
     dropped: list[str] = []
     for entry in entries:
@@ -19,7 +19,7 @@ def parse_ratios(entries: Iterable[str]) -> tuple[tuple[str, float], ...]:
         except ValueError:
             dropped.append(entry)
             continue
-        if name and equals:
+        if name and equals and ratio:
             found.append((name, ratio))
         else:
             dropped.append(entry)
