@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from nova_sched.drivers.api import SchedulerDriver
 from nova_sched.errors import BusUnavailable, StoreUnavailable
 from nova_sched.model.request import SchedulingRequest
+from nova_sched.plugins.guard import PluginGuard
 from nova_sched.service.dispatch import Dispatcher
 from nova_sched.service.planning import Planner
 from nova_sched.service.ports import (
@@ -79,6 +80,11 @@ class Batch:
         self._settler = Settler(
             self._planner, self._sorter, self._hosts, self._facts, self._store, delivery, *shared
         )
+
+    @property
+    def guard(self) -> PluginGuard:
+        """What plugin code runs now, for the watchdog."""
+        return self._planner.guard
 
     @property
     def waiting(self) -> int:

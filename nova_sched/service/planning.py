@@ -16,13 +16,14 @@ import numpy as np
 from oslo_utils import strutils
 
 from nova_sched.drivers.api import SchedulerDriver
-from nova_sched.errors import NoValidHost, PluginError
+from nova_sched.errors import NoValidHost, PluginError, RequestRefused
 from nova_sched.hosts.overlay import Overlay
 from nova_sched.model.decision import Decision, Placement, Refusal
 from nova_sched.model.explanation import Detail, Explanation
 from nova_sched.model.facts import Facts, GroupFact, InstanceFact
 from nova_sched.model.request import InstanceRef, SchedulingRequest
 from nova_sched.model.states import ERROR, ClaimKind
+from nova_sched.plugins.guard import PluginGuard
 from nova_sched.service.ports import Clock, DecisionRecord, Failed, Observer, Outcome, Placed
 from nova_sched.service.sentence import sentence
 from nova_sched.service.tickets import CastOf, ErrorOf, Job, Outgoing
@@ -94,12 +95,18 @@ class WaveFacts:
 
 
 class Planner:
-    """Asks the driver about jobs, one after the other on one overlay, and turns its answers into outcomes."""
+    """Asks the driver about jobs, one after the other on one overlay, and turns its answers into outcomes.
+
+    ``guard``: says what plugin code runs now. A driver without a guard of its own is guarded as a whole.
+    """
 
     def __init__(
         self, driver: SchedulerDriver, delivery: DeliverySettings, clock: Clock, observer: Observer
     ) -> None:
         self.driver = driver
+        guard: PluginGuard | None = getattr(driver, "guard", None)
+        self._guarded = guard is not None
+        self.guard = guard or PluginGuard()
         self._delivery = delivery
         self._clock = clock
         self._observer = observer
@@ -107,7 +114,7 @@ class Planner:
     def plan(self, job: Job, overlay: Overlay, facts: WaveFacts, stages: Mapping[str, float]) -> Plan:
         """Decide what ``job`` has to do. Never raises because of the request; a fault becomes the plan's outcomes."""
         mark = overlay.mark
-        request = job.request.only(tuple(job.todo))
+        request = job.remaining()
         now = self._clock.utcnow()
         try:
             if job.exhausted is not None:
@@ -140,7 +147,7 @@ class Planner:
         seed = seed_of(job.request, job.rounds)
         job.rounds += 1
         mark = overlay.mark
-        decision = self._ask(request.excluding(*job.avoided), overlay, facts, seed, Detail.COUNTS)
+        decision = self._ask(request.excluding(*job.avoided) if job.avoided else request, overlay, facts, seed, Detail.COUNTS)
         if decision.refusals and job.avoided:
             overlay.rollback(mark)
             job.avoided.clear()
@@ -159,7 +166,16 @@ class Planner:
     ) -> Decision:
         if request.error is not None:
             return _refused(self.driver, request, request.error)
-        decision = self.driver.decide(request, overlay, facts, np.random.default_rng(seed), detail)
+        rng = np.random.default_rng(seed)
+        try:
+            if self._guarded:
+                decision = self.driver.decide(request, overlay, facts, rng, detail)
+            else:
+                decision = self.guard.call(
+                    self.driver.name, self.driver.decide, request, overlay, facts, rng, detail
+                )
+        except RequestRefused as refused:
+            return _refused(self.driver, request, str(refused))
         if len(decision.answers) != len(request.instances):
             found = f"{len(decision.answers)} answers for {len(request.instances)} instances"
             raise PluginError(self.driver.name, found)
@@ -186,7 +202,7 @@ class Planner:
             own = job.claim_uuids.get(placement.instance.launch_index)
             kind = ClaimKind.BUILD if own is None else ClaimKind.MOVE
             ttl = self._delivery.select_claim_ttl_seconds
-            plan.outcomes.append(Placed(job.request, placement, kind, ttl, claim_uuid=own))
+            plan.outcomes.append(Placed(plan.record.request, placement, kind, ttl, claim_uuid=own))
             plan.outgoing.append(None)
 
     def _render_placed(
@@ -196,7 +212,7 @@ class Planner:
         ttl = self._delivery.select_claim_ttl_seconds if moves else self._delivery.claim_ttl_seconds
         key = job.claim_uuid(placement.instance)
         placed = Placed(
-            job.request,
+            plan.record.request,
             placement,
             ClaimKind.MOVE if moves else ClaimKind.BUILD,
             ttl,
@@ -240,7 +256,7 @@ class Planner:
         event = job.messages.error(instance, reason, now, vm_state)
         plan.outcomes.append(
             Failed(
-                job.request,
+                plan.record.request,
                 instance,
                 reason,
                 event,

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from nova_sched.errors import NoValidHost
+from nova_sched.errors import MalformedMessage, NoValidHost
 from nova_sched.model.facts import NO_FACTS, Facts
 from nova_sched.model.request import HostNode, InstanceRef
 from nova_sched.model.states import EndReason
@@ -36,6 +36,7 @@ LOG = logging.getLogger(__name__)
 
 #: Rounds in a row in which a host's guard may refuse a request before other hosts are preferred to it.
 REFUSALS_MAX = 3
+UNWRITABLE = "Invalid request: it holds a value that the database cannot take."
 _PAUSE_SECONDS = 0.002
 _PAUSE_MAX_SECONDS = 0.05
 
@@ -96,7 +97,7 @@ class Settler:
                 job.todo.append(item.placement.instance)
         job.outgoing = []
         if job.todo:
-            request = job.request.only(tuple(job.todo))
+            request = job.remaining()
             if isinstance(fault, str):
                 plan = self._planner.failed(job, request, fault)
             else:
@@ -173,6 +174,8 @@ class Settler:
                 job.todo.append(instance)
             elif verdict.kind is VerdictKind.GONE:
                 counts["deleted"] += 1
+            elif verdict.kind is VerdictKind.BROKEN:
+                self._unwritable(job, outcome)
             elif job.exhausted is not None:
                 LOG.warning("%s ended elsewhere while no host could be claimed for it", instance.uuid)
                 counts["past"] += 1
@@ -199,6 +202,8 @@ class Settler:
                 self._store.end_claim(*outcome.key, outcome.placement.host_id, EndReason.RELEASED)
             if verdict.kind is VerdictKind.GONE:
                 job.failure = NoValidHost(f"Instance {instance.uuid} was deleted meanwhile.")
+            elif verdict.kind is VerdictKind.BROKEN:
+                job.failure = MalformedMessage(UNWRITABLE)
             elif verdict.kind is VerdictKind.REPEAT:
                 self._stall(job)
                 repeats.append((job, instance, verdict.prior))
@@ -208,6 +213,14 @@ class Settler:
             job.todo = []
             return []
         return repeats
+
+    def _unwritable(self, job: Job, outcome: Outcome) -> None:
+        """A placement ends in ERROR instead; when not even that can be written, the message is put aside."""
+        if isinstance(outcome, Failed):
+            job.failure = MalformedMessage(UNWRITABLE)
+        else:
+            job.exhausted = UNWRITABLE
+            job.todo.append(outcome.placement.instance)
 
     def _note_refusals(self, plan: Plan, verdicts: Sequence[Verdict], progress: bool) -> None:
         """Count rounds without progress, and prefer other hosts to one whose guard keeps refusing this request."""
