@@ -160,7 +160,7 @@ class _Run:
         placement, topology, pools = self._placement(instance, row, float(scores.weights[position]))
         self._overlay.consume(row, self._request.amounts, topology, pools)
         self._placements.append(placement)
-        self._record(index, instance, sieve, scores, row, topology, pools)
+        self._record(index, instance, sieve, scores, row, placement.limits)
         if instance.uuid is not None:
             self._facts = self._facts.placed(
                 InstanceFact(
@@ -238,8 +238,7 @@ class _Run:
         sieve: Sieve,
         scores: Scores | None = None,
         row: int | None = None,
-        topology: HostTopology | None = None,
-        pools: tuple[PciPool, ...] | None = None,
+        limits: Limits | None = None,
     ) -> None:
         if not self._full and index >= ROUNDS_KEPT and row is not None:
             return
@@ -254,7 +253,8 @@ class _Run:
                 "weighed": narrator.weighed(scores, everything),
                 "choices": narrator.names(choices if full else choices[: self._top]),
                 "chosen": narrator.name(row),
-                "after": narrator.after(row, topology, pools) if full else None,
+                "limits": limits,
+                "after": narrator.after(row) if full else None,
             }
         self._rounds.append(
             Round(

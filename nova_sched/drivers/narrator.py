@@ -11,8 +11,6 @@ from nova_sched.hosts.overlay import Overlay
 from nova_sched.hosts.view import HostView, Rows
 from nova_sched.model.explanation import REFUSED_MAX, FilterStep, WeighedHost
 from nova_sched.model.facts import Facts
-from nova_sched.model.numa import HostTopology
-from nova_sched.model.pci import PciPool
 from nova_sched.model.request import HostNode, SchedulingRequest
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.plugins.pipeline import Sieve, Step
@@ -90,14 +88,12 @@ class Narrator:
             for position in positions
         )
 
-    def after(
-        self, row: int, topology: HostTopology | None, pools: tuple[PciPool, ...] | None
-    ) -> Mapping[str, Any]:
-        """State of a row as it is now; cells and pools where the guest took some."""
+    def after(self, row: int) -> Mapping[str, Any]:
+        """State of a row as it is now; cells and pools where the host has any."""
         state: dict[str, Any] = dict(self._overlay.state(row))
-        if topology is not None:
+        if (topology := self._overlay.topology(row)) is not None:
             state["numa_topology"] = topology
-        if pools is not None:
+        if pools := self._overlay.pools(row):
             state["pci_pools"] = pools
         return state
 

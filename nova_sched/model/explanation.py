@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+from nova_sched.model.limits import Limits
 from nova_sched.model.request import HostNode, InstanceRef
 
 
@@ -65,6 +66,8 @@ class Round:
     weighed: tuple[WeighedHost, ...] = ()
     choices: tuple[HostNode, ...] = ()
     chosen: HostNode | None = None
+    limits: Limits | None = None
+    """Of the chosen host; None for forced placements."""
     after: Mapping[str, Any] | None = None
     """State of the chosen host with the guest consumed (Detail.FULL): free_ram_mb, free_disk_mb, vcpus_used,
     num_instances, num_io_ops and, where they matter, numa_topology and pci_pools; None = unknown."""

@@ -96,13 +96,13 @@ class Sieve:
         self._history: list[Step] = []
 
     def first_round(self, facts: Facts) -> None:
-        """Run all filters."""
+        """Run all filters, as long as there are hosts."""
         self.steps = []
         for index in range(len(self._pipeline.filters)):
-            mask = self._pipeline._mask(index, self._view, self._request, facts, self.left, self.count)
-            self._pass(index, self.left & mask)
             if not self.count:
                 break
+            mask = self._pipeline._mask(index, self._view, self._request, facts, self.left, self.count)
+            self._pass(index, self.left & mask)
 
     def next_round(self, facts: Facts, touched: Sequence[int]) -> None:
         """Run the filters again after guests were consumed on the ``touched`` rows, over the hosts left."""

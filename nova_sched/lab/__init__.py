@@ -1,0 +1,1 @@
+"""The real engine without bus and database: cases, replay and comparison."""

@@ -1,0 +1,145 @@
+"""Recorded decisions: the world before them, the requests, and what came out.
+
+A case is one JSON file, ``{name, covers, note, input, expected}``; its README in ``tests/golden/cases`` describes every
+member. Times are UTC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from nova_sched.errors import SchedulerError
+from nova_sched.hosts.schema import Aggregate
+from nova_sched.model.facts import InstanceFact
+
+_CACHING = ("caching_scheduler", "caching")
+
+
+class BrokenCase(SchedulerError):
+    """A file is not a case: which file, and what is missing or wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRequest:
+    """One request of a case and what happens to the world before it.
+
+    ``context``: what differs from the usual caller. ``update_hosts``: column values for the rows of the
+    ``hypervisor_hostname`` they name. ``set_now_seconds``: None = the clock stays. ``missing``: instances deleted meanwhile.
+    """
+
+    method: str
+    request_spec: Mapping[str, Any]
+    filter_properties: Mapping[str, Any]
+    context: Mapping[str, Any] = field(default_factory=dict)
+    update_hosts: Sequence[Mapping[str, Any]] = ()
+    set_now_seconds: float | None = None
+    missing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerGroup:
+    """A server group and the uuids of its members."""
+
+    uuid: str
+    name: str
+    policies: frozenset[str]
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One file. ``hosts``: rows of compute_nodes in table order, each with its ``service`` or None.
+
+    ``shared_state``: one scheduler serves all requests; otherwise each meets a fresh one.
+    ``trust_levels``: what the attestation service says of each node. ``also_accepted``: results as good as ``expected``.
+    """
+
+    name: str
+    config: Mapping[str, Any]
+    hosts: Sequence[Mapping[str, Any]]
+    aggregates: tuple[Aggregate, ...]
+    instances: tuple[InstanceFact, ...]
+    groups: tuple[ServerGroup, ...]
+    trust_levels: Mapping[str, str]
+    now_seconds: float
+    shared_state: bool
+    requests: tuple[CaseRequest, ...]
+    expected: Sequence[Mapping[str, Any]]
+    also_accepted: Sequence[Sequence[Mapping[str, Any]]] = ()
+
+    @property
+    def reads_hosts_once(self) -> bool:
+        """Whether the configured driver keeps its host list for longer than the case."""
+        driver = str(self.config.get("scheduler_driver", ""))
+        return driver in _CACHING or driver.rpartition(".")[2] in ("CachingScheduler", "CachingDriver")
+
+
+def load(path: str | Path) -> Case:
+    """Read a file. Raises BrokenCase, OSError."""
+    try:
+        data = orjson.loads(Path(path).read_bytes())
+    except ValueError as error:
+        raise BrokenCase(f"{path}: not JSON: {error}") from None
+    try:
+        return parse(data, Path(path).stem)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BrokenCase(f"{path}: not a case: {type(error).__name__}: {error}") from None
+
+
+def parse(data: Mapping[str, Any], name: str = "case") -> Case:
+    """A case from its decoded JSON. Raises KeyError, TypeError or ValueError for anything else."""
+    given = data["input"]
+    return Case(
+        name=data.get("name") or name,
+        config=given.get("config") or {},
+        hosts=given["hosts"],
+        aggregates=tuple(
+            Aggregate(number, one["name"], frozenset(one["hosts"]), one.get("metadata") or {})
+            for number, one in enumerate(given.get("aggregates") or (), start=1)
+        ),
+        instances=tuple(_instance(row) for row in given.get("instances") or () if not row.get("deleted")),
+        groups=tuple(
+            ServerGroup(one["uuid"], one["name"], frozenset(one["policies"]), tuple(one["members"]))
+            for one in given.get("server_groups") or ()
+        ),
+        trust_levels={one["host_name"]: one["trust_lvl"] for one in given.get("attestation") or ()},
+        now_seconds=seconds(given["now"]),
+        shared_state=bool(given.get("shared_state")),
+        requests=tuple(_request(one) for one in given["requests"]),
+        expected=(data.get("expected") or {}).get("results", ()),
+        also_accepted=[one["results"] for one in data.get("also_accepted") or ()],
+    )
+
+
+def seconds(text: str) -> float:
+    """Seconds since the epoch of a UTC time like ``2014-10-16T12:00:00.000000``. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _instance(row: Mapping[str, Any]) -> InstanceFact:
+    return InstanceFact(
+        uuid=row["uuid"],
+        host=row.get("host"),
+        node=row.get("node"),
+        project_id=row.get("project_id", "project-1"),
+        instance_type_id=row.get("instance_type_id", 1),
+    )
+
+
+def _request(one: Mapping[str, Any]) -> CaseRequest:
+    return CaseRequest(
+        method=one["method"],
+        request_spec=one["request_spec"],
+        filter_properties=one.get("filter_properties") or {},
+        context=one.get("context") or {},
+        update_hosts=one.get("update_hosts") or (),
+        set_now_seconds=seconds(one["set_now"]) if one.get("set_now") else None,
+        missing=frozenset(one.get("missing_instances") or ()),
+    )
