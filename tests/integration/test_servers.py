@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from pathlib import Path
 
 import kombu
@@ -14,8 +16,15 @@ import psutil
 import pytest
 
 from nova_sched.testing.servers import (
-    MariaDbServer, MissingServer, PostgresServer, RabbitServer, ServerFailed, SqlServer, free_port,
-)  # fmt: skip
+    MariaDbServer,
+    MissingServer,
+    PostgresServer,
+    RabbitServer,
+    ServerFailed,
+    SqlServer,
+    free_port,
+    make_tls_files,
+)
 from nova_sched.testing.servers.process import find_program
 
 
@@ -25,7 +34,9 @@ def amqp_connection(transport_url: str) -> kombu.Connection:
 
 def publish(transport_url: str, queue: str, count: int, queue_type: str = "classic") -> None:
     with amqp_connection(transport_url) as connection, connection.channel() as channel:
-        kombu.Queue(queue, durable=True, queue_arguments={"x-queue-type": queue_type}, channel=channel).declare()
+        kombu.Queue(
+            queue, durable=True, queue_arguments={"x-queue-type": queue_type}, channel=channel
+        ).declare()
         producer = kombu.Producer(channel)
         for number in range(count):
             producer.publish({"number": number}, routing_key=queue, delivery_mode=2)
@@ -48,7 +59,9 @@ def test_virtual_hosts_are_isolated(rabbit: RabbitServer) -> None:
 
 
 @pytest.mark.parametrize("queue_type", ["classic", "quorum"])
-def test_queue_counts_are_exact(rabbit: RabbitServer, rabbit_vhost: str, transport_url: str, queue_type: str) -> None:
+def test_queue_counts_are_exact(
+    rabbit: RabbitServer, rabbit_vhost: str, transport_url: str, queue_type: str
+) -> None:
     """Ready and unacknowledged messages are told apart for both kinds of queue, and purging leaves none ready."""
     publish(transport_url, "work", 5, queue_type)
     wait_for_ready(rabbit, rabbit_vhost, "work", 5)
@@ -56,7 +69,12 @@ def test_queue_counts_are_exact(rabbit: RabbitServer, rabbit_vhost: str, transpo
         assert kombu.Queue("work", channel=channel).get(no_ack=False) is not None
         wait_for_ready(rabbit, rabbit_vhost, "work", 4)
         row = rabbit.queues(rabbit_vhost)["work"]
-        assert (row["messages"], row["unacknowledged"], row["type"], row["durable"]) == (5, 1, queue_type, True)
+        assert (row["messages"], row["unacknowledged"], row["type"], row["durable"]) == (
+            5,
+            1,
+            queue_type,
+            True,
+        )
         rabbit.purge(rabbit_vhost, "work")
         assert rabbit.queues(rabbit_vhost)["work"]["ready"] == 0
     rabbit.delete_queue(rabbit_vhost, "work")
@@ -70,7 +88,9 @@ def test_exchanges_tell_their_durability(rabbit: RabbitServer, rabbit_vhost: str
     assert rabbit.exchanges(rabbit_vhost)["nova"] == {"type": "topic", "durable": False}
 
 
-def test_closed_connections_are_noticed_by_the_client(rabbit: RabbitServer, rabbit_vhost: str, transport_url: str) -> None:
+def test_closed_connections_are_noticed_by_the_client(
+    rabbit: RabbitServer, rabbit_vhost: str, transport_url: str
+) -> None:
     """Closing and dropping hit the connections of the given virtual host only."""
     with rabbit.vhost() as other, amqp_connection(rabbit.transport_url(other)) as bystander:
         bystander.connect()
@@ -105,7 +125,9 @@ def test_blocked_broker_holds_publishers(rabbit: RabbitServer, rabbit_vhost: str
         wait_for_ready(rabbit, rabbit_vhost, "work", 1)
 
 
-def test_persistent_messages_survive_broker_stop_and_kill(rabbit: RabbitServer, rabbit_vhost: str, transport_url: str) -> None:
+def test_persistent_messages_survive_broker_stop_and_kill(
+    rabbit: RabbitServer, rabbit_vhost: str, transport_url: str
+) -> None:
     """Stopping the broker inside its node and killing the node keep durable queues; `repair` brings both back."""
     publish(transport_url, "work", 2)
     wait_for_ready(rabbit, rabbit_vhost, "work", 2)
@@ -118,6 +140,21 @@ def test_persistent_messages_survive_broker_stop_and_kill(rabbit: RabbitServer, 
     assert not rabbit.nodes[0].running
     rabbit.repair()
     assert rabbit.queues(rabbit_vhost)["work"]["ready"] == 2
+
+
+def test_tls_listener_shows_its_certificate(tmp_path: Path) -> None:
+    """A client that knows the authority and the right name gets in; with the wrong name it does not."""
+    with RabbitServer(tls=make_tls_files(tmp_path)) as rabbit:
+        options = {
+            "ca_certs": str(tmp_path / "ca.pem"),
+            "cert_reqs": ssl.CERT_REQUIRED,
+        }
+        for host, name, refused in (("localhost", "localhost", False), ("127.0.0.1", "127.0.0.1", True)):
+            url = rabbit.tls_transport_url(host=host).replace("rabbit://", "amqp://", 1)
+            connection = kombu.Connection(url, ssl={**options, "server_hostname": name}, connect_timeout=10)
+            with pytest.raises(ssl.SSLCertVerificationError) if refused else nullcontext(), connection:
+                connection.connect()
+                assert connection.connected
 
 
 def test_wrong_expression_is_an_error(rabbit: RabbitServer) -> None:
@@ -192,7 +229,9 @@ def test_a_killed_test_run_leaves_nothing_behind(sign: signal.Signals) -> None:
 
 def test_missing_server_names_its_package() -> None:
     """A program that is nowhere is an error that says what to install."""
-    with pytest.raises(MissingServer, match=r"no-such-server is not installed; install the package some-package"):
+    with pytest.raises(
+        MissingServer, match=r"no-such-server is not installed; install the package some-package"
+    ):
         find_program("no-such-server", "some-package")
 
 

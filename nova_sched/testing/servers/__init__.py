@@ -5,9 +5,20 @@ neither needed nor touched. As root the servers run under their packages' accoun
 """
 
 from nova_sched.testing.servers.process import MissingServer, ServerFailed, free_port
-from nova_sched.testing.servers.rabbit import RabbitNode, RabbitServer, TlsFiles
+from nova_sched.testing.servers.rabbit import RabbitServer
+from nova_sched.testing.servers.rabbit_node import RabbitNode
 from nova_sched.testing.servers.sql import MariaDbServer, PostgresServer, SqlServer
+from nova_sched.testing.servers.tls import TlsFiles, make_tls_files
 
 __all__ = [
-    "MariaDbServer", "MissingServer", "PostgresServer", "RabbitNode", "RabbitServer", "ServerFailed", "SqlServer", "TlsFiles", "free_port",
-]  # fmt: skip
+    "MariaDbServer",
+    "MissingServer",
+    "PostgresServer",
+    "RabbitNode",
+    "RabbitServer",
+    "ServerFailed",
+    "SqlServer",
+    "TlsFiles",
+    "free_port",
+    "make_tls_files",
+]

@@ -66,7 +66,8 @@ class ErlangControl:
         """
         with self._lock:
             popen = self._running()
-            assert popen.stdin is not None and popen.stdout is not None
+            assert popen.stdin is not None
+            assert popen.stdout is not None
             code = base64.b64encode(f"{expression}.".encode()).decode()
             popen.stdin.write(f"{node} {code}\n")
             popen.stdin.flush()
@@ -93,7 +94,14 @@ class ErlangControl:
     def _running(self) -> subprocess.Popen[str]:
         if self._popen is None or self._popen.poll() is not None:
             self._popen = subprocess.Popen(
-                self._command, env=self._env, cwd=self._home.path, text=True, start_new_session=True,
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **self._home.identity(),
+                self._command,
+                env=self._env,
+                cwd=self._home.path,
+                text=True,
+                start_new_session=True,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                **self._home.identity(),
             )
         return self._popen

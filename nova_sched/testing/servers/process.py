@@ -52,7 +52,9 @@ def find_program(name: str, package: str, *folders: str) -> str:
 
     :raises MissingServer: when it is nowhere; tests fail with that text instead of being skipped.
     """
-    found = shutil.which(name, path=os.pathsep.join([*reversed(folders), os.environ.get("PATH", os.defpath), "/usr/sbin"]))
+    found = shutil.which(
+        name, path=os.pathsep.join([*reversed(folders), os.environ.get("PATH", os.defpath), "/usr/sbin"])
+    )
     if found is None:
         raise MissingServer(
             f"{name} is not installed; install the package {package} "
@@ -94,7 +96,7 @@ def _close_if_owner(home: Home) -> None:
 def _lives(process: psutil.Process) -> bool:
     # An orphan may stay a zombie until init gets around to it; it holds no port and no file any more.
     try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 
@@ -115,12 +117,17 @@ class Home:
                 self._account = pwd.getpwnam(account)
             except KeyError:
                 shutil.rmtree(self.path)
-                raise MissingServer(f"there is no system user {account}; its server's package creates it") from None
+                raise MissingServer(
+                    f"there is no system user {account}; its server's package creates it"
+                ) from None
             self.give(self.path)
         self._processes: list[ServerProcess] = []
         self._reaper = subprocess.Popen(  # nosec B607
             ["sh", "-c", _REAPER, "reaper", str(self.path)],
-            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
         )
         _homes.add(self)
 
@@ -151,15 +158,25 @@ class Home:
             return {}
         return {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": []}
 
-    def run(self, command: Sequence[str], env: Mapping[str, str] | None = None, timeout_seconds: float = 60) -> str:
+    def run(
+        self, command: Sequence[str], env: Mapping[str, str] | None = None, timeout_seconds: float = 60
+    ) -> str:
         """Run a command as the server's account and return what it printed.
 
         :raises ServerFailed: when it fails or takes longer than `timeout_seconds`.
         """
         try:
-            done = subprocess.run(
-                command, env=dict(env or self.environment()), cwd=self.path, text=True, timeout=timeout_seconds, check=False,
-                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **self.identity(),
+            done: subprocess.CompletedProcess[str] = subprocess.run(
+                command,
+                env=dict(env or self.environment()),
+                cwd=self.path,
+                text=True,
+                timeout=timeout_seconds,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                **self.identity(),
             )
         except subprocess.TimeoutExpired as error:
             raise ServerFailed(f"{command[0]} did not end in {timeout_seconds} s") from error
@@ -170,9 +187,17 @@ class Home:
     def environment(self, **values: str) -> dict[str, str]:
         """Return an environment for the server's programs: nothing of ours leaks into it but PATH."""
         path = os.environ.get("PATH", os.defpath)
-        return {"PATH": f"{path}:/usr/sbin:/sbin", "HOME": str(self.path), "LANG": "C.UTF-8", "TMPDIR": str(self.path), **values}
+        return {
+            "PATH": f"{path}:/usr/sbin:/sbin",
+            "HOME": str(self.path),
+            "LANG": "C.UTF-8",
+            "TMPDIR": str(self.path),
+            **values,
+        }
 
-    def process(self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None) -> ServerProcess:
+    def process(
+        self, name: str, command: Sequence[str], env: Mapping[str, str] | None = None
+    ) -> ServerProcess:
         """Describe a long-running program of this home; it is started by its `start`."""
         process = ServerProcess(self, name, command, env or self.environment())
         self._processes.append(process)
@@ -224,8 +249,14 @@ class ServerProcess:
             return
         with self.log_path.open("ab") as log:
             self._popen = subprocess.Popen(
-                self._command, env=self._env, cwd=self._home.path, start_new_session=True,
-                stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, **self._home.identity(),
+                self._command,
+                env=self._env,
+                cwd=self._home.path,
+                start_new_session=True,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                **self._home.identity(),
             )
         self._pgid_file.write_text(str(self._popen.pid), encoding="ascii")
 
@@ -252,7 +283,9 @@ class ServerProcess:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
         self._popen.wait()
-        wait_until(lambda: not any(map(_lives, descendants)), 10, lambda: f"{self._name}: processes survive SIGKILL")
+        wait_until(
+            lambda: not any(map(_lives, descendants)), 10, lambda: f"{self._name}: processes survive SIGKILL"
+        )
         self._popen = None
         self._pgid_file.unlink(missing_ok=True)
 

@@ -1,136 +1,24 @@
-"""Private RabbitMQ: one node or a cluster, on free ports of 127.0.0.1, with its own cookie, port mapper and folders."""
+"""Private RabbitMQ: one node or a cluster, on free ports of 127.0.0.1, with its own cookie and port mapper."""
 
 from __future__ import annotations
 
 import itertools
 import secrets
-import signal
-import socket
-import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
 from nova_sched.testing.servers.erlang import ErlangControl, binary
-from nova_sched.testing.servers.process import Home, ServerFailed, find_program, free_port, wait_until
+from nova_sched.testing.servers.process import Home, ServerFailed, find_program, free_port
+from nova_sched.testing.servers.rabbit_node import RabbitNode
+from nova_sched.testing.servers.tls import TlsFiles
 
-_START_TIMEOUT_SECONDS = 120.0
-_STOP_TIMEOUT_SECONDS = 30.0
 _DEFAULT_WATERMARK = 0.4
-_ACTOR = "<<\"tests\">>"
-
-
-@dataclass(frozen=True, slots=True)
-class TlsFiles:
-    """PEM files of a TLS listener: the authority clients must know, the server's certificate and its key."""
-
-    ca: str
-    certificate: str
-    key: str
-
-
-class RabbitNode:
-    """One node of a private broker. Made by `RabbitServer`; use it for faults that hit one node of a cluster."""
-
-    def __init__(self, home: Home, control: ErlangControl, name: str, epmd_port: int, tls: TlsFiles | None) -> None:
-        self._control = control
-        self.name = f"{name}@localhost"
-        self.port = free_port()
-        self.tls_port = free_port() if tls else None
-        config = [f"listeners.tcp.1 = 127.0.0.1:{self.port}", "disk_free_limit.absolute = 1MB", "log.console = true", "log.file = false"]
-        if tls:
-            config += [
-                f"listeners.ssl.1 = 127.0.0.1:{self.tls_port}", f"ssl_options.cacertfile = {tls.ca}",
-                f"ssl_options.certfile = {tls.certificate}", f"ssl_options.keyfile = {tls.key}", "ssl_options.verify = verify_none",
-            ]  # fmt: skip
-        base = home.folder(name)
-        env = home.environment(
-            RABBITMQ_NODENAME=self.name,
-            RABBITMQ_DIST_PORT=str(free_port()),
-            RABBITMQ_CONF_ENV_FILE=str(home.write(f"{name}-env.conf", "")),
-            RABBITMQ_CONFIG_FILE=str(home.write(f"{name}.conf", "\n".join(config) + "\n")),
-            # A fresh count of a quorum queue's messages every second instead of every five.
-            RABBITMQ_ADVANCED_CONFIG_FILE=str(home.write(f"{name}.config", "[{rabbit, [{quorum_tick_interval, 1000}]}].\n")),
-            RABBITMQ_ENABLED_PLUGINS_FILE=str(home.write(f"{name}-plugins", "[].\n")),
-            RABBITMQ_MNESIA_BASE=str(base),
-            RABBITMQ_LOG_BASE=str(base),
-            RABBITMQ_GENERATED_CONFIG_DIR=str(base),
-            RABBITMQ_PID_FILE=str(base / "pid"),
-            RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-start_epmd false -kernel inet_dist_use_interface {127,0,0,1}",
-            ERL_EPMD_PORT=str(epmd_port),
-            ERL_CRASH_DUMP_SECONDS="0",
-        )
-        program = find_program("rabbitmq-server", "rabbitmq-server", "/usr/lib/rabbitmq/bin")
-        self._process = home.process(name, [program], env)
-
-    @property
-    def running(self) -> bool:
-        """True while the node's process lives, whatever the state of the broker in it."""
-        return self._process.running
-
-    @property
-    def serving(self) -> bool:
-        """True while the broker in the node runs."""
-        try:
-            return self.eval("rabbit:is_running()") == "true"
-        except ServerFailed:
-            return False
-
-    def eval(self, expression: str) -> str:
-        """Evaluate an Erlang expression on this node (see `ErlangControl.eval`)."""
-        return self._control.eval(self.name, expression)
-
-    def start(self) -> None:
-        """Start the node, or only the broker in it where that was stopped, and wait until it takes clients."""
-        if self.running and not self.serving:
-            self.eval("rabbit:start()")
-        self._process.start()
-        wait_until(self._takes_clients, _START_TIMEOUT_SECONDS, lambda: f"{self.name} did not start:\n{self._process.log_tail()}")
-
-    def stop(self) -> None:
-        """Shut the node down in good order."""
-        if not self.running:
-            return
-        try:
-            self.eval("init:stop()")
-            deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
-            while self.running and time.monotonic() < deadline:
-                time.sleep(0.05)
-        except ServerFailed:
-            pass  # A node that no longer listens to us gets the signal below.
-        self._process.stop(signal.SIGTERM, _STOP_TIMEOUT_SECONDS)
-
-    def kill(self) -> None:
-        """`kill -9`: the node and all it started are gone at once, as in a power cut."""
-        self._process.kill()
-
-    def restart(self) -> None:
-        """Stop in good order, then start."""
-        self.stop()
-        self.start()
-
-    def stop_app(self) -> None:
-        """Stop the broker inside the living node (`rabbitmqctl stop_app`): quicker than a whole stop, and `start` too."""
-        self.eval("rabbit:stop()")
-
-    def join(self, other: RabbitNode) -> None:
-        """Make this fresh node a member of the other's cluster."""
-        answer = self.eval(f"begin rabbit:stop(), R = rabbit_mnesia:join_cluster('{other.name}', disc), rabbit:start(), R end")
-        if answer != "ok":
-            raise ServerFailed(f"{self.name} could not join {other.name}: {answer}")
-
-    def _takes_clients(self) -> bool:
-        if not self.running:
-            raise ServerFailed(f"{self.name} ended while starting:\n{self._process.log_tail()}")
-        try:
-            with socket.create_connection(("127.0.0.1", self.port), timeout=1):
-                return self.serving
-        except OSError:
-            return False
+_GUEST = "guest"
+_ACTOR = '<<"tests">>'
 
 
 class RabbitServer:
@@ -151,7 +39,9 @@ class RabbitServer:
         self._epmd = self._home.process("epmd", [program, "-port", str(epmd_port), "-address", "127.0.0.1"])
         self._control = ErlangControl(self._home, cookie, epmd_port)
         self._vhost_numbers = itertools.count(1)
-        self.nodes = [RabbitNode(self._home, self._control, f"rabbit{n}", epmd_port, tls) for n in range(1, size + 1)]
+        self.nodes = [
+            RabbitNode(self._home, self._control, f"rabbit{n}", epmd_port, tls) for n in range(1, size + 1)
+        ]
         self._formed = False
 
     def __enter__(self) -> Self:
@@ -162,7 +52,9 @@ class RabbitServer:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     # Life and death
@@ -198,7 +90,7 @@ class RabbitServer:
         """Bring back what an earlier test broke: start nodes and brokers that are down, clear the alarm (milliseconds when all is well)."""
         self.start()
         for node in self.nodes:
-            if node.eval("rabbit_alarm:get_alarms()") != "[]":
+            if node.alarmed:
                 self.unblock()
 
     def _each(self, verb: Callable[[RabbitNode], None]) -> None:
@@ -213,11 +105,19 @@ class RabbitServer:
         """AMQP port of the first node."""
         return self.nodes[0].port
 
-    def transport_url(self, vhost: str = "/", user: str = "guest", password: str = "guest") -> str:  # nosec B107: loopback
+    def transport_url(self, vhost: str = "/", user: str = _GUEST, password: str = _GUEST) -> str:
         """Return an oslo.messaging URL that names every node."""
+        return self._url("127.0.0.1", [node.port for node in self.nodes], vhost, user, password)
+
+    def tls_transport_url(self, vhost: str = "/", host: str = "localhost") -> str:
+        """Return the URL of the TLS listeners, for clients that call the machine `host`."""
+        ports = [node.tls_port for node in self.nodes if node.tls_port is not None]
+        return self._url(host, ports, vhost, _GUEST, _GUEST)
+
+    @staticmethod
+    def _url(host: str, ports: Iterable[int], vhost: str, user: str, password: str) -> str:
         account = f"{quote(user, safe='')}:{quote(password, safe='')}"
-        hosts = ",".join(f"{account}@127.0.0.1:{node.port}" for node in self.nodes)
-        return f"rabbit://{hosts}/{quote(vhost, safe='')}"
+        return f"rabbit://{','.join(f'{account}@{host}:{port}' for port in ports)}/{quote(vhost, safe='')}"
 
     # Administration
 
@@ -275,7 +175,11 @@ class RabbitServer:
             " type => amqqueue:get_type(Q), leader => Leader(amqqueue:get_pid(Q))}"
             f" || Q <- rabbit_amqqueue:list({binary(vhost)}), {{R, U}} <- [Counts(amqqueue:get_type(Q), Q)]] end",
         )
-        short = {"rabbit_classic_queue": "classic", "rabbit_quorum_queue": "quorum", "rabbit_stream_queue": "stream"}
+        short = {
+            "rabbit_classic_queue": "classic",
+            "rabbit_quorum_queue": "quorum",
+            "rabbit_stream_queue": "stream",
+        }
         return {row.pop("name"): {**row, "type": short[row["type"]]} for row in rows}
 
     def purge(self, vhost: str, queue: str) -> None:
@@ -301,7 +205,11 @@ class RabbitServer:
 
     def close_connections(self, vhost: str | None = None) -> int:
         """Close the client connections (of one virtual host) as an operator would; returns how many there were."""
-        return int(self.eval(f'length([rabbit_networking:close_connection(P, "closed by a test") || P <- {self._connections(vhost)}])'))
+        return int(
+            self.eval(
+                f'length([rabbit_networking:close_connection(P, "closed by a test") || P <- {self._connections(vhost)}])'
+            )
+        )
 
     def drop_connections(self, vhost: str | None = None) -> int:
         """Cut the client connections without an AMQP goodbye; returns how many there were."""
@@ -340,7 +248,7 @@ class RabbitServer:
 
     def _watermark(self, fraction: float) -> None:
         for node in self._running():
-            node.eval(f"vm_memory_monitor:set_vm_memory_high_watermark({fraction})")
+            node.set_memory_watermark(fraction)
 
     def _with_queue(self, vhost: str, queue: str, call: str) -> None:
         name = f"rabbit_misc:r({binary(vhost)}, queue, {binary(queue)})"

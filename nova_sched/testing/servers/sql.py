@@ -12,7 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from nova_sched.testing.servers.process import Home, ServerFailed, ServerProcess, find_program, free_port, wait_until
+from nova_sched.testing.servers.process import (
+    Home,
+    ServerFailed,
+    ServerProcess,
+    find_program,
+    free_port,
+    wait_until,
+)
 
 _START_TIMEOUT_SECONDS = 60.0
 _STOP_TIMEOUT_SECONDS = 30.0
@@ -41,7 +48,9 @@ class SqlServer(ABC):
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def start(self) -> None:
@@ -49,7 +58,9 @@ class SqlServer(ABC):
         if self._process is None:
             self._process = self._prepare()
         self._process.start()
-        wait_until(self._answers, _START_TIMEOUT_SECONDS, lambda: f"{self.kind} did not start:\n{self._log_tail()}")
+        wait_until(
+            self._answers, _START_TIMEOUT_SECONDS, lambda: f"{self.kind} did not start:\n{self._log_tail()}"
+        )
 
     @abstractmethod
     def stop(self) -> None:
@@ -137,7 +148,9 @@ class PostgresServer(SqlServer):
     kind = "postgresql"
 
     def __init__(self) -> None:
-        self._programs = sorted(glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2]))
+        self._programs = sorted(
+            glob.glob("/usr/lib/postgresql/*/bin"), key=lambda path: int(path.split("/")[-2])
+        )
         for program in ("initdb", "postgres", "psql"):
             find_program(program, "postgresql", *self._programs)
         super().__init__("postgres", "postgres")
@@ -148,7 +161,18 @@ class PostgresServer(SqlServer):
     def _prepare(self) -> ServerProcess:
         data = self._home.folder("data")
         self._home.run(
-            [self._program("initdb"), "-D", str(data), "-U", "postgres", "--auth=trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync"]
+            [
+                self._program("initdb"),
+                "-D",
+                str(data),
+                "-U",
+                "postgres",
+                "--auth=trust",
+                "-E",
+                "UTF8",
+                "--locale=C.UTF-8",
+                "--no-sync",
+            ]
         )
         settings = {
             "port": str(self.port), "listen_addresses": "127.0.0.1", "unix_socket_directories": str(self._home.path),
@@ -213,7 +237,8 @@ class MariaDbServer(SqlServer):
              "--auth-root-authentication-method=normal"]
         )  # fmt: skip
         first_words = self._home.write(
-            "init.sql", "CREATE USER IF NOT EXISTS nova_sched@'127.0.0.1';\nGRANT ALL ON *.* TO nova_sched@'127.0.0.1' WITH GRANT OPTION;\n"
+            "init.sql",
+            "CREATE USER IF NOT EXISTS nova_sched@'127.0.0.1';\nGRANT ALL ON *.* TO nova_sched@'127.0.0.1' WITH GRANT OPTION;\n",
         )
         command = [
             find_program("mariadbd", "mariadb-server"), "--no-defaults", f"--datadir={data}", f"--socket={self._home.path}/sql.sock",
