@@ -99,6 +99,8 @@ class HostDelta:
     ``full``: these are all rows there are; rows not among them are gone.
     ``removed``: ids of rows that are gone (delta reads).
     ``aggregates``: all aggregates when any changed since the cursor, else None.
+    ``heartbeats``: service host → last heartbeat, of services that reported since the cursor; it holds for all rows of
+    that host, most of which are not among ``columns`` (a heartbeat alone does not make a row travel).
     ``now_seconds``: the database's clock, seconds since the epoch. ``cursor``: for the next read.
     """
 
@@ -108,3 +110,4 @@ class HostDelta:
     removed: Sequence[int] = ()
     aggregates: Sequence[Aggregate] | None = None
     cursor: Any = field(default=None, compare=False)
+    heartbeats: Mapping[str, float] | None = None

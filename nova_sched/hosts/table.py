@@ -64,7 +64,9 @@ class HostTable:
         self._dictionaries = {name: Dictionary() for name in _TEXTS}
         self._aggregate_values: list[tuple[Aggregate, ...]] = [()]
         self._aggregate_of_host: dict[str, int] = {}
+        self._aggregate_keys: frozenset[str] = frozenset()
         self._origin = object()
+        self._rows_of_host: dict[str, list[int]] | None = None
         self.frame = self._make_frame(static_stamp=0)
 
     def __len__(self) -> int:
@@ -104,6 +106,8 @@ class HostTable:
         if delta.full:
             gone |= self._rows.keys() - set(ids)
         gone &= self._rows.keys()
+        if delta.heartbeats:
+            self._beat(delta.heartbeats)
         if not ids and not gone and delta.aggregates is None:
             return
         self.generation += 1
@@ -121,7 +125,18 @@ class HostTable:
         if moved or len(self._rows) != rows_before or delta.aggregates is not None:
             self.frame = self._make_frame(stamp)
         elif stamp != self.frame.static_stamp:
-            self.frame = replace(self.frame, static_stamp=stamp)
+            self.frame = replace(self.frame, static_stamp=stamp, derived={})
+
+    def _beat(self, heartbeats: Mapping[str, float]) -> None:
+        """Take over heartbeats by service host. No generation: liveness depends on the clock, so nobody caches it."""
+        if self._rows_of_host is None:
+            self._rows_of_host = {}
+            for row, host in enumerate(self._arrays["hosts"].tolist()):
+                self._rows_of_host.setdefault(host, []).append(row)
+        column = self._arrays["heartbeat_seconds"]
+        for host, seconds in heartbeats.items():
+            for row in self._rows_of_host.get(host, ()):
+                column[row] = seconds
 
     def _write(self, ids: Sequence[int], columns: Mapping[str, Sequence[Any]]) -> bool:
         last = {host_id: index for index, host_id in enumerate(ids)}
@@ -186,6 +201,7 @@ class HostTable:
         self, ids: Sequence[int], values: dict[str, Array], texts: Mapping[str, Sequence[str | None]]
     ) -> bool:
         """Add rows; True when rows had to move to keep the order of ids."""
+        self._rows_of_host = None
         first_new = len(self._rows)
         newest = int(self._arrays["ids"][-1]) if first_new else -1
         in_order = all(a < b for a, b in zip((newest, *ids), ids, strict=False))
@@ -208,6 +224,7 @@ class HostTable:
         return True
 
     def _select(self, order: NDArray[np.intp]) -> None:
+        self._rows_of_host = None
         self._arrays = {name: array[order] for name, array in self._arrays.items()}
         self._rows = {host_id: row for row, host_id in enumerate(self._arrays["ids"].tolist())}
 
@@ -242,6 +259,7 @@ class HostTable:
         self._arrays["row_generation"][changed] = self.generation
         self._arrays["static_generation"][changed] = self.generation
         self._aggregate_values = values
+        self._aggregate_keys = frozenset(key for one in aggregates for key in one.metadata)
 
     def _text(self, name: str, row: int) -> str | None:
         return self._dictionaries[name].values[int(self._arrays[name][row])]
@@ -262,6 +280,7 @@ class HostTable:
             names=NameIndex(shown["hosts"], shown["nodes"]),
             static_stamp=static_stamp,
             origin=self._origin,
+            aggregate_keys=self._aggregate_keys,
         )
 
 

@@ -6,8 +6,8 @@ next refresh of that table. ``take`` gives a view of some rows that gathers a co
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -92,7 +92,8 @@ class Frame:
     ``row_generation``: table generation at which anything of the row last changed;
     ``static_generation``: the same for static columns, ``disabled`` and aggregates only.
     ``static_stamp``: the largest ``static_generation`` there ever was. ``origin``: equal for frames of one table only,
-    so that nobody mixes masks of two tables.
+    so that nobody mixes masks of two tables. ``aggregate_keys``: every metadata key that any aggregate has.
+    ``derived``: columns that plugins computed from static columns; empty again whenever one of those changes.
     """
 
     ids: NDArray[np.int64]
@@ -108,6 +109,8 @@ class Frame:
     names: NameIndex
     static_stamp: int = 0
     origin: object = None
+    aggregate_keys: frozenset[str] = frozenset()
+    derived: dict[Hashable, Column] = field(default_factory=dict)
 
 
 class HostView:
@@ -191,6 +194,20 @@ class HostView:
         column: Column = self._array(name, self._frame.numbers[name])
         return column
 
+    def derived(self, key: Hashable, compute: Callable[[HostView], Column]) -> Column:
+        """``compute(view)``, kept under ``key`` until a static part of the table changes. Read-only.
+
+        ``compute`` may read static columns and aggregates only, and must depend on nothing else but ``key``.
+        """
+        kept = self._frame.derived.get(key)
+        if kept is None:
+            column = compute(self)
+            if self._rows is None:
+                column.flags.writeable = False
+                self._frame.derived[key] = column
+            return column
+        return kept if self._rows is None else kept[self._rows]
+
     def coded(self, name: str) -> Coded:
         """A text column by its name in ``schema``. Raises KeyError for other names."""
         whole = self._frame.coded[name]
@@ -201,6 +218,11 @@ class HostView:
         """Per row: tuple of :class:`~nova_sched.hosts.schema.Aggregate`."""
         whole = self._frame.aggregates
         return whole if self._rows is None else Coded(self._array("aggregates", whole.codes), whole.values)
+
+    @property
+    def aggregate_keys(self) -> frozenset[str]:
+        """Every metadata key that any aggregate of the table has; what is not among them need not be looked for."""
+        return self._frame.aggregate_keys
 
     def aggregates_of(self, row: int) -> tuple[Aggregate, ...]:
         """Aggregates of one row's host."""

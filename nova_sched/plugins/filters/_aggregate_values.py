@@ -52,6 +52,8 @@ def minimum(aggregates: Iterable[Aggregate], key: str, parse: Callable[[str], fl
 
 def minimum_or(view: HostView, key: str, parse: Callable[[str], float], default: float | Column) -> Column:
     """Per row :func:`minimum` of its host's aggregates, ``default`` where they set none."""
+    if key not in view.aggregate_keys:
+        return np.broadcast_to(np.asarray(default, dtype=np.float64), (len(view),))
     own: Column = view.aggregates.map(lambda aggregates: minimum(aggregates, key, parse), np.float64)
     return np.where(np.isnan(own), default, own)
 

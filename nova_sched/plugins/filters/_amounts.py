@@ -63,7 +63,7 @@ class AmountFilter(HostFilter):
 
     def limit(self, view: HostView) -> Column:
         """Most that all guests of a host together may take."""
-        return self.total(view) * self.ratio(view)
+        return view.derived((self.name, self._option), lambda rows: self.total(rows) * self.ratio(rows))
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
         asked = self.asked(request)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from nova_sched.hosts.view import Column, HostView
@@ -12,8 +10,8 @@ from nova_sched.plugins.filters._aggregate_values import minimum, ratio
 
 def multiplier(view: HostView, key: str, option: float) -> float | Column:
     """``option`` if no aggregate of these hosts has a number for ``key``, else one value per row."""
-    aggregates = view.aggregates
-    own: Column = aggregates.map(lambda members: minimum(members, key, ratio), np.float64)
-    if all(math.isnan(value) for value in own):
+    if key not in view.aggregate_keys:
         return option
-    return np.where(np.isnan(own), option, own)
+    own: Column = view.aggregates.map(lambda members: minimum(members, key, ratio), np.float64)
+    unset = np.isnan(own)
+    return option if unset.all() else np.where(unset, option, own)
