@@ -62,7 +62,12 @@ class RpcClient:
             raise translated from None
 
     def cast(
-        self, context: Mapping[str, Any], method: str, version: str, server: str | None = None, **arguments: Any
+        self,
+        context: Mapping[str, Any],
+        method: str,
+        version: str,
+        server: str | None = None,
+        **arguments: Any,
     ) -> None:
         """Send without an answer; the broker has put it into a queue when this returns.
 
@@ -75,6 +80,8 @@ class RpcClient:
         try:
             self._client.prepare(**prepared).cast(dict(context), method, **arguments)
         except oslo_messaging.MessageUndeliverable as error:
-            raise BusUnavailable(f"no queue takes {method}: nobody has listened on topic {self._topic} yet") from error
+            raise BusUnavailable(
+                f"no queue takes {method}: nobody has listened on topic {self._topic} yet"
+            ) from error
         except oslo_messaging.MessageDeliveryFailure as error:
             raise BusUnavailable(f"{method} could not be sent: {error}") from error

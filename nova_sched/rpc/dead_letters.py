@@ -7,6 +7,7 @@ rights as the scheduler topic. Letters expire after ``ttl_seconds``.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -17,7 +18,7 @@ import amqp
 from nova_sched.errors import BusUnavailable, MalformedMessage
 from nova_sched.model.messages import Delivery
 from nova_sched.rpc.bus.confirms import ConfirmedSender
-from nova_sched.rpc.bus.envelope import BodyLimits, Poison, decode_message, encode_message
+from nova_sched.rpc.bus.envelope import UNIQUE_ID, BodyLimits, Poison, decode_message, encode_message
 from nova_sched.rpc.bus.frames import Outgoing
 from nova_sched.rpc.bus.judge import DeadLetter
 from nova_sched.rpc.bus.link import LINK_ERRORS, Link
@@ -26,7 +27,16 @@ from nova_sched.rpc.bus.topology import QueueDeclaration
 
 _HEADER = "x-nova-sched-"
 _MASK = "***"
-_SECRET_WORDS = ("password", "admin_pass", "token", "secret", "user_data", "injected_files", "service_catalog", "private")
+_SECRET_WORDS = (
+    "password",
+    "admin_pass",
+    "token",
+    "secret",
+    "user_data",
+    "injected_files",
+    "service_catalog",
+    "private",
+)
 _READ_LIMITS = BodyLimits(1 << 30, 900)
 
 
@@ -52,14 +62,20 @@ class _Found:
 
 def letter_queue(name: str, topology: Topology) -> QueueDeclaration:
     """The queue, reachable by its name only; as durable as the topics."""
-    return QueueDeclaration(name, None, "", topology.durable, False, tuple(sorted(topology.queue_arguments.items())))
+    return QueueDeclaration(
+        name, None, "", topology.durable, False, tuple(sorted(topology.queue_arguments.items()))
+    )
 
 
 class DeadLetterBox:
     """The writing side (``bus.judge.DeadLetterSink``): a letter is confirmed before its message is acknowledged."""
 
     def __init__(
-        self, sender: ConfirmedSender, queue: QueueDeclaration, ttl_seconds: int, timeout_seconds: float = 10.0
+        self,
+        sender: ConfirmedSender,
+        queue: QueueDeclaration,
+        ttl_seconds: int,
+        timeout_seconds: float = 10.0,
     ) -> None:
         self._sender = sender
         self._queue = queue
@@ -68,7 +84,7 @@ class DeadLetterBox:
 
     def put(self, dead: DeadLetter) -> None:
         """Keep a letter; returns when the broker has it. :raises BusUnavailable: it did not confirm."""
-        headers = {
+        headers: dict[str, str | int | bool] = {
             f"{_HEADER}reason": dead.reason,
             f"{_HEADER}method": dead.method[:200],
             f"{_HEADER}exchange": dead.exchange,
@@ -76,7 +92,15 @@ class DeadLetterBox:
             f"{_HEADER}died-at": int(time.time()),
         }
         message = Outgoing(
-            "", self._queue.name, dead.body, dead.message_id[:250], True, self._ttl_seconds * 1000, headers, True, (self._queue,)
+            "",
+            self._queue.name,
+            dead.body,
+            dead.message_id[:250],
+            True,
+            self._ttl_seconds * 1000,
+            headers,
+            True,
+            (self._queue,),
         )
         if self._sender.send([message], self._timeout_seconds) != [Delivery.CONFIRMED]:
             raise BusUnavailable(f"the queue {self._queue.name} did not take a dead letter")
@@ -130,7 +154,7 @@ class DeadLetterReader:
         try:
             with self._channel() as channel:
                 found = self._find(channel, message_id, limit)
-                body = _as_new_attempt(found.body) if new_attempt else found.body
+                body = _renewed(found.body, new_attempt)
                 message = Outgoing(found.info.exchange, found.info.routing_key, body, message_id[:250])
                 if sender.send([message], 10.0) != [Delivery.CONFIRMED]:
                     raise BusUnavailable(f"the queue {found.info.routing_key} did not take the message back")
@@ -201,14 +225,18 @@ def _read(message: amqp.Message) -> _Found:
     return _Found(info, body, message.delivery_tag)
 
 
-def _as_new_attempt(body: bytes) -> bytes:
+def _renewed(body: bytes, new_attempt: bool) -> bytes:
+    """The body under a fresh unique id, since workers remember the old one as finished."""
     try:
         message = decode_message(body, _READ_LIMITS)
     except Poison as poison:
-        raise MalformedMessage(f"cannot be made a new attempt: {poison.reason}") from None
-    properties = message.setdefault("args", {}).setdefault("filter_properties", {})
-    retry = properties.get("retry") or {}
-    properties["retry"] = {**retry, "num_attempts": int(retry.get("num_attempts") or 0) + 1}
-    properties["retry"].setdefault("hosts", [])
-    message.pop("_unique_id", None)
+        if new_attempt:
+            raise MalformedMessage(f"cannot be made a new attempt: {poison.reason}") from None
+        return body
+    message[UNIQUE_ID] = uuid.uuid4().hex
+    if new_attempt:
+        properties = message.setdefault("args", {}).setdefault("filter_properties", {})
+        retry = properties.get("retry") or {}
+        attempts = int(retry.get("num_attempts") or 0) + 1
+        properties["retry"] = {"hosts": [], **retry, "num_attempts": attempts}
     return encode_message(message)

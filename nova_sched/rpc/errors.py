@@ -42,11 +42,7 @@ class WireError:
 
     def as_json(self, error: BaseException, with_trace: bool) -> str:
         """The ``failure`` text of a reply; ``with_trace`` adds the traceback for unexpected errors."""
-        lines = (
-            traceback.format_exception(error)
-            if with_trace
-            else [f"{self.name}: {self.message}\n"]
-        )
+        lines = traceback.format_exception(error) if with_trace else [f"{self.name}: {self.message}\n"]
         return json.dumps(
             {
                 "class": self.name,
@@ -65,7 +61,9 @@ def to_wire(error: BaseException) -> WireError:
         kwargs = {"reason": error.reason, "code": error.code}
         return WireError(NOVA_MODULE, "NoValidHost", _NO_HOST_TEXT + error.reason, kwargs)
     if isinstance(error, errors.InstanceNotFound):
-        return WireError(NOVA_MODULE, "InstanceNotFound", str(error), {"instance_id": error.uuid, "code": 404})
+        return WireError(
+            NOVA_MODULE, "InstanceNotFound", str(error), {"instance_id": error.uuid, "code": 404}
+        )
     kind = type(error)
     return WireError(kind.__module__, kind.__name__, str(error), {})
 

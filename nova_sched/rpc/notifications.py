@@ -45,7 +45,9 @@ class NotificationSettings:
         """Itself. :raises ConfigurationError: a driver that this service does not have."""
         for driver in self.drivers:
             if driver not in DRIVERS:
-                raise ConfigurationError("oslo_messaging_notifications.driver", driver, f"one of {', '.join(DRIVERS)}")
+                raise ConfigurationError(
+                    "oslo_messaging_notifications.driver", driver, f"one of {', '.join(DRIVERS)}"
+                )
         return self
 
     @property
@@ -134,7 +136,9 @@ class Notifier:
         verdicts = []
         for start in range(0, len(answers), each):
             words = answers[start : start + each]
-            verdicts.append(next((word for word in words if word is not Delivery.CONFIRMED), Delivery.CONFIRMED))
+            verdicts.append(
+                next((word for word in words if word is not Delivery.CONFIRMED), Delivery.CONFIRMED)
+            )
         return verdicts
 
     def close(self, timeout_seconds: float = 5.0) -> None:

@@ -16,7 +16,9 @@ from nova_sched.rpc.bus.driver import LateAckRabbitDriver
 _RABBIT_SCHEMES = ("rabbit", "kombu")
 
 
-def register_options(conf: Any, *, durable: bool = True, quorum: bool = False, exchange: str = "nova") -> None:
+def register_options(
+    conf: Any, *, durable: bool = True, quorum: bool = False, exchange: str = "nova"
+) -> None:
     """Register every option oslo.messaging may read from ``conf`` and set the defaults this service runs with.
 
     With a private ConfigOpts the library's tracing and metrics options would be missing, and its RPC server would lose

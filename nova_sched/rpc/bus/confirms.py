@@ -132,7 +132,11 @@ class ConfirmedSender:
                 reason = str(error)
             except LINK_ERRORS as error:
                 reason = f"{type(error).__name__}: {error}"
-                LOG.warning("publishing on %s was interrupted (%s); what is unconfirmed is sent again", self._name, reason)
+                LOG.warning(
+                    "publishing on %s was interrupted (%s); what is unconfirmed is sent again",
+                    self._name,
+                    reason,
+                )
             if None not in self._verdicts:
                 self._link.settled()
                 self._crash_point("after_confirm")
@@ -224,7 +228,9 @@ class ConfirmedSender:
             one.declare(self._link.channel)
             self._declared.add(one)
 
-    def _on_return(self, error: amqp.AMQPError, exchange: str, routing_key: str, message: amqp.Message) -> None:
+    def _on_return(
+        self, error: amqp.AMQPError, exchange: str, routing_key: str, message: amqp.Message
+    ) -> None:
         self._returned.add(message.properties.get("message_id", ""))
 
     def _on_ack(self, tag: int, multiple: bool) -> None:
@@ -281,7 +287,9 @@ class ConfirmedSender:
                         self._link.read()
                     self._link.beat()
             except LINK_ERRORS as error:
-                LOG.info("the idle connection %s was lost (%s); it is opened again when needed", self._name, error)
+                LOG.info(
+                    "the idle connection %s was lost (%s); it is opened again when needed", self._name, error
+                )
                 self._drop()
             finally:
                 self._lock.release()

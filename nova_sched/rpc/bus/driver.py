@@ -29,7 +29,7 @@ PRIVATE_NAMES = (
 )
 
 
-class LateAckRabbitDriver(RabbitDriver):
+class LateAckRabbitDriver(RabbitDriver):  # type: ignore[misc]
     """Sends as the library does; takes messages with late acknowledgement through ``intake``."""
 
     @property

@@ -169,7 +169,9 @@ def _too_deep(raw: bytes, max_depth: int) -> bool:
     brackets = _STRINGS.sub(b"", raw).translate(_BRACES_AS_BRACKETS, _NOT_BRACKETS)
     for _ in range(max_depth):
         shorter = brackets.replace(b"[]", b"")
-        if len(shorter) == len(brackets):  # nothing closes any more: the parser will say so unless it is deep, too
+        if len(shorter) == len(
+            brackets
+        ):  # nothing closes any more: the parser will say so unless it is deep, too
             return shorter.count(b"[") > max_depth
         brackets = shorter
     return bool(brackets)

@@ -22,7 +22,9 @@ _CONTENT_ENCODING = b"\x05utf-8"
 _PERSISTENT, _TRANSIENT = b"\x02", b"\x01"
 _NO_PRIORITY = b"\x00"
 # Property flags in the order of the specification, highest bit first.
-_FLAGS = 1 << 15 | 1 << 14 | 1 << 13 | 1 << 12 | 1 << 11 | 1 << 7  # type, encoding, headers, mode, priority, id
+_FLAGS = (
+    1 << 15 | 1 << 14 | 1 << 13 | 1 << 12 | 1 << 11 | 1 << 7
+)  # type, encoding, headers, mode, priority, id
 _FLAG_EXPIRATION = 1 << 8
 _FRAME_OVERHEAD = 8
 

@@ -151,8 +151,10 @@ class StockIntake:
         for reply in replies:
             failure = None
             if reply.error is not None:
-                wire = reply.error if isinstance(reply.error, oslo_messaging.RPCDispatcherError) else (
-                    errors.to_wire(reply.error).as_exception()
+                wire = (
+                    reply.error
+                    if isinstance(reply.error, oslo_messaging.RPCDispatcherError)
+                    else (errors.to_wire(reply.error).as_exception())
                 )
                 failure = (type(wire), wire, reply.error.__traceback__)
             reply.taken.native.reply(reply.result, failure)
@@ -199,4 +201,3 @@ class StockIntake:
                     native=native,
                 )
             )
-

@@ -14,7 +14,7 @@ import time
 import uuid
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import amqp
 
@@ -39,7 +39,7 @@ class Subscription:
     topic: str
     server: str
     prefetch: int = 200
-    limits: BodyLimits = BodyLimits()
+    limits: BodyLimits = field(default_factory=BodyLimits)
     watchdog_interval_seconds: float = 10.0
     give_back_after_seconds: float = 1200.0
     """Well before the 30 minutes after which RabbitMQ closes the channel of a message without an answer."""
@@ -88,7 +88,9 @@ class RabbitListener:
         self._thread.start()
         with self._change:
             self._change.wait_for(
-                lambda: self._consuming.is_set() or self._failure or self._ending.is_set() or self._stop_taking
+                lambda: (
+                    self._consuming.is_set() or self._failure or self._ending.is_set() or self._stop_taking
+                )
             )
         if self._failure is not None:
             self._thread.join()
@@ -150,7 +152,9 @@ class RabbitListener:
             try:
                 self._connect()
                 if lost_since is not None:
-                    LOG.info("consuming from %s again after %.1f s", self._queues, time.monotonic() - lost_since)
+                    LOG.info(
+                        "consuming from %s again after %.1f s", self._queues, time.monotonic() - lost_since
+                    )
                     lost_since = None
                 self._serve()
                 self._leave()
@@ -200,9 +204,9 @@ class RabbitListener:
                 self._unsubscribe()
             link.beat()
             self._watch()
-            if link.wait(min(link.tick_seconds, self.subscription.watchdog_interval_seconds), self._wake.reader):
-                if link.read():
-                    link.settled()
+            pause = min(link.tick_seconds, self.subscription.watchdog_interval_seconds)
+            if link.wait(pause, self._wake.reader) and link.read():
+                link.settled()
             self._wake.clear()
 
     def _on_message(self, message: amqp.Message) -> None:
@@ -281,7 +285,9 @@ class RabbitListener:
             ready += int(self._link.channel.queue_declare(queue, passive=True).message_count)
         if ready and self._suspicious:
             self.reopened_by_watchdog += 1
-            raise ConnectionResetError(f"{ready} messages wait but none arrives; the watchdog opens the consumer again")
+            raise ConnectionResetError(
+                f"{ready} messages wait but none arrives; the watchdog opens the consumer again"
+            )
         self._suspicious = bool(ready)
 
     def _leave(self) -> None:

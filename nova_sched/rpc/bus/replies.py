@@ -48,7 +48,11 @@ class ReplyDesk:
     """
 
     def __init__(
-        self, sender: ConfirmedSender, timeout_seconds: float = 10.0, patience_seconds: float = 10.0, keep: int = 200
+        self,
+        sender: ConfirmedSender,
+        timeout_seconds: float = 10.0,
+        patience_seconds: float = 10.0,
+        keep: int = 200,
     ) -> None:
         self._sender = sender
         self._timeout_seconds = timeout_seconds
@@ -93,7 +97,9 @@ class ReplyDesk:
             if time.monotonic() < one.until:
                 self._kept.append(one)
             else:
-                LOG.warning("the caller behind %s is gone, its answer is dropped", one.messages[0].routing_key)
+                LOG.warning(
+                    "the caller behind %s is gone, its answer is dropped", one.messages[0].routing_key
+                )
 
     def _publish(self, messages: list[Outgoing]) -> list[Delivery]:
         try:

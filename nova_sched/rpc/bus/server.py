@@ -24,7 +24,15 @@ from nova_sched.rpc import errors
 from nova_sched.rpc.bus.crash import CrashPoint, no_crash
 from nova_sched.rpc.bus.driver import open_intake
 from nova_sched.rpc.bus.envelope import BodyLimits
-from nova_sched.rpc.bus.judge import BatchEnd, DeadLetterSink, Deliveries, LoggedDeadLetters, Poisoned, PoisonHook, letter
+from nova_sched.rpc.bus.judge import (
+    BatchEnd,
+    DeadLetterSink,
+    Deliveries,
+    LoggedDeadLetters,
+    Poisoned,
+    PoisonHook,
+    letter,
+)
 from nova_sched.rpc.bus.listener import Subscription
 from nova_sched.rpc.bus.replies import Reply
 from nova_sched.rpc.bus.taken import Taken
@@ -119,7 +127,9 @@ class BusServer:
         with self._life:
             if self._thread is not None or self._stopping.is_set():
                 return
-            self._thread = threading.Thread(target=self._run, name=f"server-{self._target.topic}", daemon=True)
+            self._thread = threading.Thread(
+                target=self._run, name=f"server-{self._target.topic}", daemon=True
+            )
         self._intake.open()
         if not self._stopping.is_set():
             self._thread.start()
@@ -138,7 +148,9 @@ class BusServer:
             thread.join(timeout_seconds)
             finished = not thread.is_alive()
             if not finished:
-                LOG.warning("topic %s: the batch in hand did not end in %.0f s", self._target.topic, timeout_seconds)
+                LOG.warning(
+                    "topic %s: the batch in hand did not end in %.0f s", self._target.topic, timeout_seconds
+                )
         self._intake.close(max(1.0, until - time.monotonic()))
         return finished
 
@@ -320,7 +332,9 @@ class BusServer:
     def _refuse(self, poisoned: list[Poisoned]) -> None:
         group = [one.taken for one in poisoned]
         if self._hold(group, lambda: self._bury(poisoned), counted=False):
-            self._finish(group, [Reply(one.taken, error=one.error) for one in poisoned if one.taken.wants_reply])
+            self._finish(
+                group, [Reply(one.taken, error=one.error) for one in poisoned if one.taken.wants_reply]
+            )
 
     def _bury(self, poisoned: list[Poisoned]) -> None:
         """Instances to ERROR, then the dead letter; both before the acknowledgement. Calls get their answer instead."""
@@ -328,7 +342,9 @@ class BusServer:
             if one.buried:
                 continue
             reason = one.reason
-            LOG.error("a message is refused: %s (method %s, id %s)", reason, one.taken.method, one.taken.message_id)
+            LOG.error(
+                "a message is refused: %s (method %s, id %s)", reason, one.taken.method, one.taken.message_id
+            )
             self._observer.count("bus_poison", topic=self._target.topic)
             if not one.taken.wants_reply:
                 try:

@@ -65,7 +65,9 @@ class LinkSettings:
         rounds = attempt // max(1, len(self.hosts))
         if rounds == 0:
             return spread.uniform(0, min(0.2, self.reconnect_splay_seconds))
-        base = min(self.reconnect_delay_max_seconds, self.reconnect_delay_seconds * 2 ** min(rounds - 1, 10))
+        base = min(
+            self.reconnect_delay_max_seconds, self.reconnect_delay_seconds * float(1 << min(rounds - 1, 10))
+        )
         return base + spread.uniform(0, self.reconnect_splay_seconds)
 
 
@@ -113,14 +115,12 @@ def read_link_settings(conf: Any, url: Any) -> LinkSettings:
 def read_topology(conf: Any, exchange: str) -> Topology:
     """Declarations exactly as oslo.messaging's rabbit driver would make them under the same options."""
     options = conf.oslo_messaging_rabbit
-    quorum: dict[str, Any] = {"x-queue-type": "quorum"}
-    for argument, option in (
-        ("x-delivery-limit", options.rabbit_quorum_delivery_limit),
-        ("x-max-in-memory-length", options.rabbit_quorum_max_memory_length),
-        ("x-max-in-memory-bytes", options.rabbit_quorum_max_memory_bytes),
-    ):
-        if option:
-            quorum[argument] = option
+    limits = {
+        "x-delivery-limit": options.rabbit_quorum_delivery_limit,
+        "x-max-in-memory-length": options.rabbit_quorum_max_memory_length,
+        "x-max-in-memory-bytes": options.rabbit_quorum_max_memory_bytes,
+    }
+    quorum = {"x-queue-type": "quorum", **{argument: value for argument, value in limits.items() if value}}
     lasting: dict[str, Any] = dict(quorum) if options.rabbit_quorum_queue else {}
     passing: dict[str, Any] = dict(quorum) if options.rabbit_transient_quorum_queue else {}
     if options.rabbit_ha_queues:

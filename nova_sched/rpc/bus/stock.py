@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import oslo_messaging
 import orjson
+import oslo_messaging
 
 from nova_sched.errors import BusUnavailable
 from nova_sched.model.messages import Cast, Delivery, Event
