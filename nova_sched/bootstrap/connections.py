@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
+from typing import Any
 
 from oslo_config import cfg
 
+from nova_sched.bootstrap import transports
 from nova_sched.conf import build
 from nova_sched.db import schema
 from nova_sched.db.engine import Database
+from nova_sched.rpcapi import SchedulerAPI
 from nova_sched.settings import Settings
 
 
@@ -24,7 +27,8 @@ class Connections:
     def __init__(self, conf: cfg.ConfigOpts, args: Sequence[str] = ()) -> None:
         self._unparsed = conf
         self._args = list(args)
-        self._database: Database | None = None
+        self._closers: list[Callable[[], Any]] = []
+        self._checked = False
         self.legacy: list[str] = []
 
     @cached_property
@@ -37,19 +41,41 @@ class Connections:
         """Settings. Raises ConfigurationError."""
         return build.settings_from(self.conf)
 
+    @cached_property
+    def _database(self) -> Database:
+        database = Database(self.settings.database)
+        self._closers.append(database.close)
+        return database
+
     def database(self, *, checked: bool = True) -> Database:
         """The database; ``checked``: its schema is the one this code wants.
 
         Raises ConfigurationError (with the remedy) and StoreUnavailable.
         """
-        if self._database is None:
-            self._database = Database(self.settings.database)
-        if checked:
+        if checked and not self._checked:
             schema.check(self._database)
+            self._checked = True
         return self._database
 
+    @cached_property
+    def transport(self) -> Any:
+        """RPC transport; nothing is connected yet."""
+        transport = transports.rpc_transport(self.conf, self.settings)
+        self._closers.append(transport.cleanup)
+        return transport
+
+    @cached_property
+    def notifications(self) -> Any:
+        """Notification transport; nothing is connected yet."""
+        transport = transports.notification_transport(self.conf, self.settings)
+        self._closers.append(transport.cleanup)
+        return transport
+
+    def scheduler(self, timeout_seconds: float = 60.0) -> SchedulerAPI:
+        """Client of the scheduler topic; its methods raise BusUnavailable."""
+        return SchedulerAPI(self.transport, self.settings.bus, timeout_seconds)
+
     def close(self) -> None:
-        """Close what was opened."""
-        if self._database is not None:
-            self._database.close()
-            self._database = None
+        """Close what was opened, last first."""
+        while self._closers:
+            self._closers.pop()()

@@ -144,6 +144,19 @@ class List(Lister):
     """Lists objects."""
 
     app: Console
+    _verdict: Exception | None = None
+
+    def defer_exit(self, verdict: Exception | None) -> None:
+        """Raise this once the rows are written: an answer that is shown and is a "no" all the same."""
+        self._verdict = verdict
+
+    def run(self, parsed_args: argparse.Namespace) -> int:
+        """Write the rows, then say the verdict."""
+        code = int(super().run(parsed_args) or 0)
+        if self._verdict is not None:
+            self.app.stdout.flush()
+            raise self._verdict
+        return code
 
 
 class Act(Command):

@@ -25,6 +25,12 @@ SECTION = Section(
         "failure_rate": Item(
             Real(min=0.0, max=1.0), "Share of simulated builds that fail and are rescheduled; 0 none, 1 all."
         ),
+        "seed": Item(Whole(min=0, max=2**31 - 1), "Number that fixes which simulated builds fail."),
+        "state_path": Item(
+            Text(),
+            """File in which the agent remembers the number of its last start, so that its reports are newer than those
+            before even if the clock was set back. Not set: the clock is trusted.""",
+        ),
         "max_attempts": Item(
             Whole(min=1, max=1000),
             "Attempts after which the agent reports a failed build instead of sending it back to the scheduler.",

@@ -6,6 +6,7 @@ import pytest
 from oslo_config import cfg, types
 
 from nova_sched.conf import build, opts
+from nova_sched.rpc.transport import register_options
 from nova_sched.settings import Settings
 
 JUNO_TIME_NAMES = {
@@ -43,6 +44,11 @@ def test_time_option_names_its_unit(group, opt):
         assert opt.name.endswith("_seconds") or opt.name in JUNO_TIME_NAMES
 
 
+def test_every_field_of_the_settings_has_an_option():
+    """Nothing is out of an operator's reach."""
+    assert [field for section in opts.SECTIONS for field in section.unreachable] == []
+
+
 def test_no_option_is_listed_twice():
     """A name belongs to one section."""
     assert len(set(IDS)) == len(IDS)
@@ -54,11 +60,18 @@ def test_each_alias_belongs_to_one_option():
     assert len(set(aliases)) == len(aliases)
 
 
-def test_options_live_beside_the_libraries_on_the_global_object():
-    """Registering on an object where oslo.messaging has put its options already raises nothing."""
+def test_options_live_beside_the_libraries():
+    """Registering where oslo.messaging has put its options already raises nothing, however often."""
     conf = cfg.ConfigOpts()
-    for group, options in opts.library_opts():
-        conf.register_opts(options, group=group)
+    register_options(conf)
     build.parse(conf, files=[])
+    register_options(conf)
     opts.register_opts(conf)
     assert build.settings_from(conf).bus.control_exchange == Settings().bus.control_exchange
+
+
+def test_oslo_messaging_finds_its_tracing_and_metrics_options():
+    """Without them its RPC server loses messages silently."""
+    conf = build.parse(cfg.ConfigOpts(), files=[])
+    assert conf.oslo_messaging_tracing.tracing_enabled is False
+    assert conf.oslo_messaging_metrics.metrics_enabled is False
