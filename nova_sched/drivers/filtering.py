@@ -24,7 +24,8 @@ from nova_sched.plugins import registry
 from nova_sched.plugins.api import HostFilter, HostWeigher
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.plugins.pipeline import FilterPipeline, Sieve
-from nova_sched.plugins.scoring import Scorer, Scores
+from nova_sched.plugins.scores import Scores
+from nova_sched.plugins.scoring import Scorer
 from nova_sched.settings import SchedulerSettings
 
 #: Methods that are answered in part; all others need a host for every instance.
@@ -122,6 +123,7 @@ class _Run:
         self._rng = rng
         self._full = detail is Detail.FULL
         self._top = driver._settings.explanation_top_hosts
+        self._weighing = driver._scorer.weighing(request)
         self._narrator = Narrator(overlay, request, driver._guard)
         self._placements: list[Placement] = []
         self._rounds: list[Round] = []
@@ -150,11 +152,11 @@ class _Run:
                 self.reason = self._narrator.no_host(sieve, self._taken_out, self._facts)
                 self._record(index, instance, sieve)
                 return
-            self._place(index, instance, sieve)
+            self._place(index, instance, sieve, touched)
             touched = self._overlay.touched_since(before)
 
-    def _place(self, index: int, instance: InstanceRef, sieve: Sieve) -> None:
-        scores = self._weigh(index, instance, sieve)
+    def _place(self, index: int, instance: InstanceRef, sieve: Sieve, touched: Sequence[int]) -> None:
+        scores = self._weigh(index, instance, sieve, touched)
         position = self._driver._scorer.draw(scores, self._rng)
         row = int(scores.rows[position])
         placement, topology, pools = self._placement(instance, row, float(scores.weights[position]))
@@ -172,11 +174,11 @@ class _Run:
                 )
             )
 
-    def _weigh(self, index: int, instance: InstanceRef, sieve: Sieve) -> Scores:
+    def _weigh(self, index: int, instance: InstanceRef, sieve: Sieve, touched: Sequence[int]) -> Scores:
         view = self._overlay.view
         passed = view if sieve.count == len(view) else view.take(np.flatnonzero(sieve.left))
         try:
-            return self._driver._scorer.weigh(passed, self._request, self._facts)
+            return self._weighing.scores(passed, self._facts, touched)
         except RequestRefused:
             self._record(index, instance, sieve)
             raise

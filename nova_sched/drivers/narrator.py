@@ -14,7 +14,7 @@ from nova_sched.model.facts import Facts
 from nova_sched.model.request import HostNode, SchedulingRequest
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.plugins.pipeline import Sieve, Step
-from nova_sched.plugins.scoring import Scores
+from nova_sched.plugins.scores import Scores
 
 REASON_MAX = 400
 

@@ -76,3 +76,13 @@ class Facts:
 
 
 NO_FACTS = Facts()
+
+
+def moving_facts(facts: Facts) -> frozenset[Fact]:
+    """The loaded facts that change whenever an instance of the request is placed."""
+    moving = set()
+    if facts.group is not None:
+        moving.add(Fact.GROUP)
+    if facts.instances_by_host:
+        moving.add(Fact.INSTANCES_BY_HOST)
+    return frozenset(moving)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nova_sched.hosts.view import HostView, Rows
-from nova_sched.model.facts import Fact, Facts
+from nova_sched.model.facts import Facts, moving_facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
 from nova_sched.plugins.guard import PluginGuard, checked_mask
@@ -108,7 +108,7 @@ class Sieve:
         """Run the filters again after guests were consumed on the ``touched`` rows, over the hosts left."""
         self.steps = []
         rows = np.array(sorted(set(touched)), dtype=np.intp)
-        moving = _moving(facts)
+        moving = moving_facts(facts)
         for index, asked in enumerate(self._pipeline.filters):
             if asked.run_once_per_request:
                 continue
@@ -146,13 +146,3 @@ class Sieve:
             position = next(i for i, one in enumerate(self._pipeline.filters) if one is step.filter)
             by_filter.setdefault(position, []).append(step.refused())
         return [(self._pipeline.filters[i], np.concatenate(rows)) for i, rows in sorted(by_filter.items())]
-
-
-def _moving(facts: Facts) -> frozenset[Fact]:
-    """Facts that were loaded and change whenever an instance of the request is placed."""
-    moving = set()
-    if facts.group is not None:
-        moving.add(Fact.GROUP)
-    if facts.instances_by_host:
-        moving.add(Fact.INSTANCES_BY_HOST)
-    return frozenset(moving)

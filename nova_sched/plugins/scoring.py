@@ -1,7 +1,7 @@
-"""Weighing the hosts that passed the filters, and drawing one of the best.
+"""Asking the weighers, and drawing one of the best hosts.
 
-Juno's arithmetic: each weigher's raw values are stretched to 0…1 between their smallest and largest value of this
-very round, multiplied, and summed. Equal weights keep the order of the table.
+Each weigher's raw values are stretched to 0…1 between their smallest and largest value of this very round, multiplied,
+and summed. Equal weights keep the order of the table.
 """
 
 from __future__ import annotations
@@ -10,90 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from nova_sched.hosts.view import HostView, Rows
-from nova_sched.model.facts import Facts
+from nova_sched.model.facts import Facts, moving_facts
 from nova_sched.model.request import SchedulingRequest
-from nova_sched.plugins.api import Column, HostWeigher, Mask, RawWeights
+from nova_sched.plugins.api import Column, HostWeigher, Mask
 from nova_sched.plugins.guard import PluginGuard, checked_column, checked_mask
-
-
-def normalised(values: Column, floor: float | None = None) -> Column:
-    """Values stretched so that the smallest (or ``floor`` if that is smaller) is 0 and the largest 1; all 0 if equal.
-
-    NaN counts as the smallest.
-    """
-    if not len(values):
-        return values
-    low, high = float(values.min()), float(values.max())
-    if np.isnan(low):
-        known = values[~np.isnan(values)]
-        low, high = (float(known.min()), float(known.max())) if len(known) else (0.0, 0.0)
-        values = np.where(np.isnan(values), low, values)
-    if floor is not None:
-        low = min(low, floor)
-    if low == high:
-        return np.zeros(len(values))
-    stretched: Column = (values - low) / (high - low)
-    return stretched
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one weigher adds to each row of a scoreboard."""
-
-    name: str
-    raw: Column
-    normalised: Column
-    weighted: Column
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Weights of the candidate rows (table rows, in table order). ``demoted`` ones rank after all others."""
-
-    rows: Rows
-    weights: Column
-    demoted: Mask | None
-    parts: tuple[Part, ...]
-
-    def ranked(self) -> NDArray[np.intp]:
-        """Positions in ``rows`` from the best to the worst."""
-        if self.demoted is None:
-            return np.argsort(-self.weights, kind="stable")
-        return np.lexsort((-self.weights, self.demoted))
-
-    def top(self, count: int) -> list[int]:
-        """The best ``count`` positions in ``rows``, best first, without sorting all."""
-        if count * 16 >= len(self.rows):
-            best: list[int] = self.ranked()[:count].tolist()
-            return best
-        left = self._contenders()
-        best = []
-        for _ in range(count):
-            position = int(left.argmax())
-            best.append(position)
-            left[position] = -np.inf
-        return best
-
-    def choices(self, subset_size: int) -> NDArray[np.intp]:
-        """Positions that may be chosen: the best ``subset_size`` and those that tie with the last of them."""
-        if subset_size == 1:
-            contenders = self._contenders()
-            return np.flatnonzero(contenders == contenders.max())
-        best = self.ranked()
-        last = best[min(subset_size, len(best)) - 1]
-        if self.demoted is None:
-            return np.flatnonzero(self.weights >= self.weights[last])
-        as_good = (self.demoted == self.demoted[last]) & (self.weights >= self.weights[last])
-        return np.flatnonzero(as_good | (self.demoted < self.demoted[last]))
-
-    def _contenders(self) -> Column:
-        """A fresh copy of the weights in which demoted rows cannot win, unless there are no others."""
-        if self.demoted is None or self.demoted.all():
-            return self.weights.copy()
-        return np.where(self.demoted, -np.inf, self.weights)
+from nova_sched.plugins.scores import Part, Scores, normalised
 
 
 class Scorer:
@@ -110,28 +33,11 @@ class Scorer:
         self.weighers = tuple(weighers)
         self.subset_size = max(1, subset_size)
         self._shuffle = shuffle
-        self._guard = guard
+        self.guard = guard
 
-    def weigh(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Scores:
-        """Weights of all rows of ``view``. Raises PluginError and RequestRefused."""
-        rows = len(view)
-        total = np.zeros(rows)
-        demoted: Mask | None = None
-        parts: list[Part] = []
-        for weigher in self.weighers:
-            multiplier = self._guard.call(weigher.name, weigher.multiplier, view)
-            if isinstance(multiplier, np.ndarray):
-                multiplier = checked_column(weigher.name, multiplier, rows)
-            elif multiplier == 0.0 and not weigher.counts_at_zero:
-                continue
-            raw = self._guard.call(weigher.name, weigher.raw, view, request, facts)
-            values = checked_column(weigher.name, raw.values, rows)
-            stretched = normalised(values, raw.floor)
-            weighted = multiplier * stretched
-            total += weighted
-            parts.append(Part(weigher.name, values, stretched, weighted))
-            demoted = _joined(demoted, raw, weigher.name, rows)
-        return Scores(view.table_rows, total, demoted, tuple(parts))
+    def weighing(self, request: SchedulingRequest) -> Weighing:
+        """The weights of one request's hosts, round after round."""
+        return Weighing(self, request)
 
     def draw(self, scores: Scores, rng: np.random.Generator) -> int:
         """Position in ``scores.rows`` of the host to use: the best, or one of the best ``subset_size`` by chance."""
@@ -145,10 +51,99 @@ class Scorer:
         return best[int(rng.integers(len(best)))] if len(best) > 1 else best[0]
 
 
-def _joined(demoted: Mask | None, raw: RawWeights, name: str, rows: int) -> Mask | None:
-    if raw.demoted is None:
-        return demoted
-    more = checked_mask(name, raw.demoted, rows)
-    if not more.any():
-        return demoted
-    return more if demoted is None else demoted | more
+@dataclass(slots=True)
+class _Raw:
+    """Raw weights of one weigher, a value per row of the round they were computed in."""
+
+    values: Column
+    floor: float | None
+    demoted: Mask | None
+
+    def keep(self, kept: Mask) -> None:
+        """Forget the rows that are not kept."""
+        self.values = self.values[kept]
+        self.demoted = None if self.demoted is None else self.demoted[kept]
+
+    def put(self, positions: Rows, newer: _Raw) -> None:
+        """Take over newer values of some rows. Earlier rounds keep theirs."""
+        self.values = self.values.copy()
+        self.values[positions] = newer.values
+        if self.demoted is not None or newer.demoted is not None:
+            demoted = np.zeros(len(self.values), np.bool_) if self.demoted is None else self.demoted.copy()
+            demoted[positions] = False if newer.demoted is None else newer.demoted
+            self.demoted = demoted
+
+
+class Weighing:
+    """The weights of one request. Raw values are asked once per row, and again for rows consumed from.
+
+    The smallest and largest values, and so all weights, are those of the hosts left in each round.
+    """
+
+    def __init__(self, scorer: Scorer, request: SchedulingRequest) -> None:
+        self._scorer = scorer
+        self._request = request
+        self._rows: Rows | None = None
+        self._raws: dict[int, _Raw] = {}
+
+    def scores(self, view: HostView, facts: Facts, touched: Sequence[int] = ()) -> Scores:
+        """Weights of all rows of ``view``, which are rows of the previous round's view; ``touched``: table rows.
+
+        Raises PluginError and RequestRefused.
+        """
+        self._advance(view)
+        changed = self._changed(view, touched)
+        moving = moving_facts(facts)
+        total = np.zeros(len(view))
+        demoted: Mask | None = None
+        parts: list[Part] = []
+        for index, weigher in enumerate(self._scorer.weighers):
+            multiplier = self._multiplier(weigher, view)
+            if multiplier is None:
+                continue
+            raw = self._raws.get(index)
+            if raw is None or weigher.needs & moving:
+                raw = self._raws[index] = self._ask(weigher, view, facts)
+            elif len(changed):
+                raw.put(changed, self._ask(weigher, view.take(changed), facts))
+            stretched = normalised(raw.values, raw.floor)
+            weighted = multiplier * stretched
+            total += weighted
+            parts.append(Part(weigher.name, raw.values, stretched, weighted))
+            if raw.demoted is not None:
+                demoted = raw.demoted if demoted is None else demoted | raw.demoted
+        if demoted is not None and not demoted.any():
+            demoted = None
+        return Scores(view.table_rows, total, demoted, tuple(parts))
+
+    def _advance(self, view: HostView) -> None:
+        """Narrow what is known to the rows that are left."""
+        rows = view.table_rows
+        if self._rows is not None and len(rows) != len(self._rows):
+            kept = np.isin(self._rows, rows, assume_unique=True)
+            for raw in self._raws.values():
+                raw.keep(kept)
+        self._rows = rows
+
+    def _changed(self, view: HostView, touched: Sequence[int]) -> Rows:
+        """Positions in the view of the touched rows that are still in it."""
+        rows = view.table_rows
+        wanted = np.array(sorted(set(touched)), dtype=np.intp)
+        positions = np.searchsorted(rows, wanted)
+        there = positions < len(rows)
+        positions, wanted = positions[there], wanted[there]
+        found: Rows = positions[rows[positions] == wanted]
+        return found
+
+    def _multiplier(self, weigher: HostWeigher, view: HostView) -> float | Column | None:
+        """One number or one per row; None when the weigher has no say."""
+        found = self._scorer.guard.call(weigher.name, weigher.multiplier, view)
+        if isinstance(found, np.ndarray):
+            return checked_column(weigher.name, found, len(view))
+        return None if found == 0.0 and not weigher.counts_at_zero else found
+
+    def _ask(self, weigher: HostWeigher, view: HostView, facts: Facts) -> _Raw:
+        found = self._scorer.guard.call(weigher.name, weigher.raw, view, self._request, facts)
+        values = checked_column(weigher.name, found.values, len(view))
+        demoted = None if found.demoted is None else checked_mask(weigher.name, found.demoted, len(view))
+        return _Raw(values, found.floor, demoted)
