@@ -188,6 +188,8 @@ class AgentSettings:
     local_gb: int = 500
     build_seconds: float = 0.1
     failure_rate: float = 0.0
+    seed: int = 0
+    state_path: str | None = None
     max_attempts: int = 3
     workers: int = 4
 

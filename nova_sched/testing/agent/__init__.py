@@ -1,0 +1,10 @@
+"""Conformance kit for compute agents: does an agent keep its side of the protocol?
+
+Run it against an agent of your own::
+
+    pytest --pyargs nova_sched.testing.agent --agent mypackage.mymodule:make_agent
+
+``make_agent(bed)`` gets an :class:`~nova_sched.testing.agent.bed.AgentBed` (in-process bus, names, capacity, which
+builds have to fail) and returns an object with ``start()`` and ``stop()``. Without ``--agent`` (or the environment
+variable ``NOVA_SCHED_AGENT``) the reference agent is checked.
+"""
