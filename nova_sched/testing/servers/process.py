@@ -122,7 +122,7 @@ class Home:
                 ) from None
             self.give(self.path)
         self._processes: list[ServerProcess] = []
-        self._reaper = subprocess.Popen(  # nosec B607
+        self._reaper = subprocess.Popen(
             ["sh", "-c", _REAPER, "reaper", str(self.path)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
