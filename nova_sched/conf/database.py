@@ -14,7 +14,7 @@ SECTION = Section(
             Text(required=True),
             """SQLAlchemy URL: sqlite:///path for one machine (WAL mode), mysql+pymysql://user:password@host/database
             or postgresql+psycopg://… for more. Plain mysql:// and postgresql:// are understood. Our tables begin with
-            sched_. Needs restart.""",
+            ``sched_``. Needs restart.""",
             secret=True,
             also=("DEFAULT.sql_connection", "DATABASE.sql_connection", "sql.connection"),
         ),
