@@ -51,7 +51,7 @@ class Claim(ClaimRow):
 class MemoryDatabase:
     """HostSource, FactSource and OutcomeStore over plain dictionaries.
 
-    ``history``: every commit's guarded sums were checked when it was made; ``casts_of`` is for invariants.
+    ``ended``: claims that gave way to another one of the same key. ``events``: ids of ERROR events by key.
     """
 
     def __init__(self, now: Callable[[], float]) -> None:
@@ -64,7 +64,7 @@ class MemoryDatabase:
         self.groups: dict[str, GroupFact] = {}
         self.outbox: dict[int, Event] = {}
         self.faults: list[tuple[str, str, str | None]] = []
-        self.events: dict[str, set[str]] = {}
+        self.events: dict[tuple[str, int], set[str]] = {}
         self.records: list[DecisionRecord] = []
         self.reads: list[str] = []
 
@@ -201,7 +201,7 @@ class MemoryDatabase:
         if outcome.event is not None:
             outbox_id = len(self.faults)
             self.outbox[outbox_id] = outcome.event
-            self.events.setdefault(uuid, set()).add(outcome.event.message_id)
+            self.events.setdefault((uuid, outcome.request.attempt), set()).add(outcome.event.message_id)
         return Verdict(VerdictKind.COMMITTED, outbox_id=outbox_id)
 
     def end_claim(self, uuid: str, attempt: int, host_id: int, reason: EndReason) -> bool:
@@ -218,6 +218,10 @@ class MemoryDatabase:
             self.outbox.pop(outbox_id, None)
 
     # What others do
+
+    def take(self, host: Host, memory_mb: int) -> None:
+        """Another scheduler's claim on a host."""
+        self._add(host, Sums(1, memory_mb, 0, 1, 1), 1)
 
     def delete(self, uuid: str) -> None:
         """A delete_instance cast."""
@@ -238,6 +242,8 @@ class MemoryDatabase:
         claim = self.claims[uuid, attempt]
         self.end_claim(*claim.key, claim.host_id, EndReason.EXPIRED)
         self.instances[uuid]["vm_state"] = "error"
+        self.faults.append((uuid, "expired", None))
+        self.events.setdefault((uuid, attempt), set()).add(f"expired {uuid} {attempt}")
 
     def live(self, uuid: str) -> list[Claim]:
         """Live claims of one instance."""

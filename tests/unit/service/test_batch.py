@@ -45,7 +45,7 @@ def test_those_that_fit_are_built_and_every_other_one_ends_in_error_with_its_own
     assert built == [1, 2, 3, 4]
     for number in range(5, 11):
         assert world.db.instances[uuid_of(number)]["vm_state"] == "error"
-        assert len(world.db.events[uuid_of(number)]) == 1
+        assert len(world.db.events[uuid_of(number), 1]) == 1
     types = world.bus.event_types()
     assert types.count("scheduler.run_instance.start") == types.count("scheduler.run_instance.end") == 1
     assert types[0].endswith(".start")
