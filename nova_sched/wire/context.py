@@ -48,7 +48,8 @@ EVENT_KEYS = frozenset(
 )
 
 #: Keys that stay visible without their value, since consumers of Juno's notifications expect them to be there.
-_EMPTIED: Mapping[str, Any] = {"auth_token": None, "service_catalog": []}
+_NULLED = frozenset({"auth_token"})
+_EMPTIED = frozenset({"service_catalog"})
 
 
 def caller(context: Mapping[str, Any]) -> Caller:
@@ -72,7 +73,9 @@ def event_context(who: Caller) -> dict[str, Any]:
     """The part of the caller's context that a notification carries: an allow-list, tokens emptied."""
     wire = who.wire
     kept = {key: value for key, value in wire.items() if key in EVENT_KEYS}
-    return kept | {key: empty for key, empty in _EMPTIED.items() if key in wire}
+    kept.update(dict.fromkeys(_NULLED.intersection(wire)))
+    kept.update((key, []) for key in _EMPTIED.intersection(wire))
+    return kept
 
 
 def _name(value: Any) -> str | None:
