@@ -134,9 +134,7 @@ def _option(name: str, item: Item, default: Any) -> cfg.Opt:
     aliases = [
         cfg.DeprecatedOpt(alias.rpartition(".")[2], group=alias.rpartition(".")[0]) for alias in item.also
     ]
-    kind = cfg.MultiOpt if item.multi else cfg.Opt
     options: dict[str, Any] = {
-        "type": oslo_types.String() if item.multi else item.type,
         "default": list(default) if isinstance(default, tuple) else default,
         "help": " ".join(item.help.split()),
         "deprecated_opts": aliases,
@@ -144,8 +142,8 @@ def _option(name: str, item: Item, default: Any) -> cfg.Opt:
         "sample_default": item.sample_default,
     }
     if item.multi:
-        options["item_type"] = options.pop("type")
-    return kind(name, mutable=item.mutable, **options)
+        return cfg.MultiStrOpt(name, mutable=item.mutable, **options)
+    return cfg.Opt(name, type=item.type, mutable=item.mutable, **options)
 
 
 def _settled(value: Any, opt: cfg.Opt) -> Any:
