@@ -34,12 +34,14 @@ def taken_from(content: dict[str, Any]) -> Taken:
     """A decoded message split into context, addresses for the reply, and what the dispatcher reads."""
     context = split_context(content)
     timeout = content.pop("_timeout", None)
+    msg_id, reply_q = _text(content.pop("_msg_id", None)), _text(content.pop("_reply_q", None))
     return Taken(
         message=content,
         ctxt=context,
         unique_id=_text(content.pop(UNIQUE_ID, None)),
-        msg_id=_text(content.pop("_msg_id", None)),
-        reply_q=_text(content.pop("_reply_q", None)),
+        msg_id=msg_id,
+        reply_q=reply_q,
+        wants_reply=bool(msg_id and reply_q),
         monitor_timeout_seconds=float(timeout) if isinstance(timeout, int | float) and timeout > 0 else None,
     )
 

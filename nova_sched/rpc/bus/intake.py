@@ -19,6 +19,9 @@ from nova_sched.rpc.bus.taken import Taken
 
 LOG = logging.getLogger(__name__)
 
+_NOT_CONTEXT = frozenset({"msg_id", "reply_q", "client_timeout"})
+"""Addresses that the library's AMQP drivers mix into the context."""
+
 
 class Intake(Protocol):
     """What the loop needs of a transport. All calls but ``stop_taking`` come from one thread."""
@@ -192,12 +195,14 @@ class StockIntake:
             self._queue.put(
                 Taken(
                     message=message if isinstance(message, dict) else {},
-                    ctxt=dict(native.ctxt),
+                    ctxt={key: value for key, value in native.ctxt.items() if key not in _NOT_CONTEXT},
                     unique_id=getattr(native, "unique_id", None),
                     body=body,
                     routing_key=self._target.topic,
                     poison=shape_problem(message),
                     monitor_timeout_seconds=float(timeout) if timeout else None,
+                    # The fake driver and the AMQP ones name the caller's queue differently.
+                    wants_reply=bool(getattr(native, "_reply_q", None) or getattr(native, "reply_q", None)),
                     native=native,
                 )
             )

@@ -17,11 +17,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import oslo_messaging
-from oslo_messaging.rpc.dispatcher import ExplicitRPCAccessPolicy, RPCDispatcher
 
 from nova_sched.errors import BusUnavailable, MalformedMessage, StoreUnavailable
-from nova_sched.rpc import errors
 from nova_sched.rpc.bus.crash import CrashPoint, no_crash
+from nova_sched.rpc.bus.dispatch import Dispatch, is_answer, settled
 from nova_sched.rpc.bus.driver import open_intake
 from nova_sched.rpc.bus.envelope import BodyLimits
 from nova_sched.rpc.bus.judge import (
@@ -36,7 +35,6 @@ from nova_sched.rpc.bus.judge import (
 from nova_sched.rpc.bus.listener import Subscription
 from nova_sched.rpc.bus.replies import Reply
 from nova_sched.rpc.bus.taken import Taken
-from nova_sched.rpc.deferred import Deferred
 from nova_sched.service.ports import NullObserver, Observer
 from nova_sched.settings import DeliverySettings
 
@@ -84,8 +82,7 @@ class BusServer:
     ) -> None:
         delivery = delivery or DeliverySettings()
         self._target = target
-        self._endpoints = list(endpoints)
-        self._dispatcher = RPCDispatcher(list(endpoints), None, ExplicitRPCAccessPolicy)
+        self._dispatch = Dispatch(endpoints)
         self._on_batch_end = on_batch_end
         self._dead_letters = dead_letters or LoggedDeadLetters()
         self._deliveries = deliveries
@@ -115,7 +112,6 @@ class BusServer:
         self._life = threading.Lock()
         self._busy = False
         self._held: str | None = None
-        self._complained: set[str] = set()
 
     # Life cycle and health
 
@@ -235,11 +231,14 @@ class BusServer:
                 return
         replies: list[Reply] = []
         poisoned: list[Poisoned] = []
+        broken: Exception | None = None
         try:
             if not self._hold(group, lambda: self._decide(group, replies, poisoned), counted=counted):
                 return
         except Exception as error:
-            self._suspect(group, error)
+            broken = error
+        if broken is not None:
+            self._suspect(group, broken)
             return
         if poisoned and not self._hold(group, lambda: self._bury(poisoned), counted=counted):
             return
@@ -265,67 +264,21 @@ class BusServer:
     def _decide(self, group: list[Taken], replies: list[Reply], poisoned: list[Poisoned]) -> None:
         replies.clear()
         poisoned.clear()
-        answers = [self._dispatch(taken) for taken in group]
+        promised = [self._dispatch.submit(taken) for taken in group]
         self._on_batch_end()
-        for taken, answer in zip(group, answers, strict=True):
-            if isinstance(answer, Deferred):
-                answer = _resolved(answer)
+        for taken, promise in zip(group, promised, strict=True):
+            answer = settled(promise)
             if not isinstance(answer, BaseException):
                 if taken.wants_reply:
                     replies.append(Reply(taken, answer))
-            elif taken.wants_reply:
-                self._tell(taken, answer)
-                replies.append(Reply(taken, error=answer))
-            elif isinstance(answer, OUTAGES):
+                continue
+            if isinstance(answer, OUTAGES) and not taken.wants_reply:
                 raise answer
-            elif self._is_answer(answer):
-                self._tell(taken, answer)
-            else:
-                self._tell(taken, answer)
+            self._dispatch.report(taken, answer)
+            if taken.wants_reply:
+                replies.append(Reply(taken, error=answer))
+            elif not is_answer(answer):
                 poisoned.append(Poisoned(taken, answer))
-
-    def _dispatch(self, taken: Taken) -> Any:
-        try:
-            return self._dispatcher.dispatch(taken)
-        except oslo_messaging.ExpectedException as expected:
-            return expected.exc_info[1]
-        except Exception as error:
-            return error
-
-    @staticmethod
-    def _is_answer(error: BaseException) -> bool:
-        """A failure that a cast may end with, everything being recorded elsewhere."""
-        return errors.is_expected(error) and not isinstance(
-            error, MalformedMessage | oslo_messaging.RPCDispatcherError
-        )
-
-    def _tell(self, taken: Taken, error: BaseException) -> None:
-        if isinstance(error, oslo_messaging.RPCDispatcherError):
-            self._complain(taken, error)
-        elif errors.is_expected(error):
-            LOG.info("%s: %s: %s", taken.method, type(error).__name__, error)
-        else:
-            LOG.error("%s failed: %s: %s", taken.method, type(error).__name__, error, exc_info=error)
-
-    def _complain(self, taken: Taken, error: BaseException) -> None:
-        """Unknown methods and versions: once each, with what would have been accepted."""
-        namespace, version = taken.message.get("namespace"), taken.message.get("version", "1.0")
-        wanted = f"{namespace or 'no namespace'} {version} {taken.method}"[:200]
-        if wanted in self._complained or len(self._complained) > 1000:
-            return
-        self._complained.add(wanted)
-        LOG.warning(
-            "a message asks for method %r, version %s, namespace %s (%s); supported: %s",
-            taken.method[:100], version, namespace, type(error).__name__, self._supported(),
-        )  # fmt: skip
-
-    def _supported(self) -> str:
-        ranges = []
-        for endpoint in self._endpoints:
-            target = getattr(endpoint, "target", None) or oslo_messaging.Target()
-            version = target.version or "1.0"
-            ranges.append(f"{target.namespace or 'no namespace'} {version.split('.')[0]}.0 to {version}")
-        return ", ".join(ranges)
 
     # Endings
 
@@ -396,10 +349,3 @@ class BusServer:
         self._held = None
         if not self._stopping.is_set():
             self._stopping.wait(_HOLD_PAUSE_SECONDS[1])
-
-
-def _resolved(deferred: Deferred) -> Any:
-    try:
-        return deferred.result()
-    except Exception as error:
-        return error

@@ -17,6 +17,7 @@ class Taken:
 
     ``client_timeout`` stays None: the dispatcher would start a thread per call; the loop itself keeps callers waiting.
     ``poison``: why it cannot be processed (then ``message`` holds what could be read of it, maybe nothing).
+    ``wants_reply``: it is a call. ``native``: the library's own message on transports that are not ours.
     ``tag`` and ``generation`` name the delivery on one connection; adoption moves them to a newer one.
     """
 
@@ -35,12 +36,8 @@ class Taken:
     tag: int = 0
     generation: int = 0
     taken_at: float = field(default_factory=time.monotonic)
+    wants_reply: bool = False
     native: Any = field(default=None, repr=False)
-
-    @property
-    def wants_reply(self) -> bool:
-        """It is a call."""
-        return self.native is not None or bool(self.msg_id and self.reply_q)
 
     @property
     def method(self) -> str:

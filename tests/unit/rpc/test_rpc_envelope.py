@@ -61,7 +61,10 @@ POISON = {
     "a list": (b"[1]", "list, not an object"),
     "too large": (b'{"method": "' + b"x" * 100_001 + b'"}', "bytes"),
     "too deep": (b"[" * 100_000, "deeper than 50"),
-    "too deep inside": (enveloped('{"method":"m","args":{"a":' + "[" * 60 + "]" * 60 + "}}"), "deeper than 50"),
+    "too deep inside": (
+        enveloped('{"method":"m","args":{"a":' + "[" * 60 + "]" * 60 + "}}"),
+        "deeper than 50",
+    ),
     "old envelope": (enveloped("{}", "1.0"), "version 1.0"),
     "new envelope": (enveloped("{}", "3.0"), "version 3.0"),
     "no version": (b'{"oslo.message": "{}"}', "no version"),
@@ -132,7 +135,9 @@ def test_a_delivery_is_split_into_context_addresses_and_message() -> None:
     assert taken.client_timeout is None
 
 
-@pytest.mark.parametrize("name, pack", [("application/x-gzip", zlib.compress), ("application/x-bz2", bz2.compress)])
+@pytest.mark.parametrize(
+    "name, pack", [("application/x-gzip", zlib.compress), ("application/x-bz2", bz2.compress)]
+)
 def test_compressed_bodies_are_read_within_the_limit(name: str, pack: Any) -> None:
     """A sender with kombu_compression is understood; a bomb is refused before it is unpacked whole."""
     headers = {"compression": name}

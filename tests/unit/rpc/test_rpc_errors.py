@@ -70,7 +70,9 @@ def test_unknown_failures_stay_what_they_are() -> None:
 
 def test_a_module_named_by_a_failure_is_not_imported() -> None:
     """A reply cannot make us load code (LP#1031719)."""
-    text = json.dumps({"class": "system", "module": "antigravity", "message": "m", "args": [], "kwargs": {}, "tb": []})
+    text = json.dumps(
+        {"class": "system", "module": "antigravity", "message": "m", "args": [], "kwargs": {}, "tb": []}
+    )
     remote = common.deserialize_remote_exception(text, [])
     assert isinstance(remote, oslo_messaging.RemoteError)
     assert wire.from_remote(remote) is remote

@@ -60,7 +60,10 @@ def test_py_amqp_reads_what_was_written(
     assert read.properties == expected
 
 
-@given(sizes=st.lists(st.integers(1, 50), min_size=1, max_size=20), bodies=st.lists(st.binary(max_size=90), max_size=5))
+@given(
+    sizes=st.lists(st.integers(1, 50), min_size=1, max_size=20),
+    bodies=st.lists(st.binary(max_size=90), max_size=5),
+)
 def test_a_stream_cut_anywhere_gives_the_same_frames(sizes: list[int], bodies: list[bytes]) -> None:
     """However the bytes arrive, the reader gives each frame once and keeps the rest."""
     stream = b"".join(

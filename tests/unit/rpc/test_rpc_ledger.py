@@ -53,7 +53,11 @@ def test_messages_nobody_touched_stay_above_suspicion() -> None:
     arrived(ledger, unseen, flagged)
     ledger.untouched([unseen, flagged])
     ledger.connected()
-    again = [taken(1, "a", redelivered=True), taken(2, "b", redelivered=True), taken(3, "c", redelivered=True)]
+    again = [
+        taken(1, "a", redelivered=True),
+        taken(2, "b", redelivered=True),
+        taken(3, "c", redelivered=True),
+    ]
     assert arrived(ledger, *again) == [Arrival.NEW] * 3
     assert [one.redelivered for one in again] == [False, True, True]
 

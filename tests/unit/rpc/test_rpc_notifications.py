@@ -51,7 +51,12 @@ def test_each_topic_and_form_gets_each_event() -> None:
     wire = Wire()
     notifier = Notifier(wire, NotificationSettings((BARE, ENVELOPE), ("a", "b")))
     assert notifier.publish_confirmed([event()]) == [Delivery.CONFIRMED]
-    assert [(topic, form) for _, topic, form in wire.sent] == [("a", BARE), ("a", ENVELOPE), ("b", BARE), ("b", ENVELOPE)]
+    assert [(topic, form) for _, topic, form in wire.sent] == [
+        ("a", BARE),
+        ("a", ENVELOPE),
+        ("b", BARE),
+        ("b", ENVELOPE),
+    ]
     notifier.close()
 
 
@@ -112,7 +117,10 @@ def test_noop_and_log_send_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert notifier.publish_confirmed([event(2, "ERROR")]) == [Delivery.CONFIRMED]
     notifier.close()
     assert wire.calls == 0
-    assert [record.levelname for record in caplog.records if "scheduler.run_instance" in record.message] == ["INFO", "ERROR"]
+    assert [record.levelname for record in caplog.records if "scheduler.run_instance" in record.message] == [
+        "INFO",
+        "ERROR",
+    ]
 
 
 def test_an_unknown_driver_stops_the_start() -> None:

@@ -67,7 +67,13 @@ CALLS: list[tuple[str, dict[str, Any], str | None, str, bool]] = [
 @pytest.mark.parametrize("method, arguments, namespace, version, call", CALLS, ids=[row[0] for row in CALLS])
 @pytest.mark.parametrize("cap", [None, "auto", "icehouse", "juno", "3.0", "3.5"])
 def test_every_method_under_every_cap(
-    recorder: Recorder, cap: str | None, method: str, arguments: dict[str, Any], namespace: str, version: str, call: bool
+    recorder: Recorder,
+    cap: str | None,
+    method: str,
+    arguments: dict[str, Any],
+    namespace: str,
+    version: str,
+    call: bool,
 ) -> None:
     """The exact message: method, arguments by name, version, namespace, call or cast (LP#1309334, LP#1574615)."""
     api = SchedulerAPI(recorder.transport, BusSettings(scheduler_version_cap=cap))
@@ -83,7 +89,9 @@ def test_every_method_under_every_cap(
 
 def test_every_public_method_is_in_the_table() -> None:
     """A new method without a golden message fails here."""
-    public = {name for name, _ in inspect.getmembers(SchedulerAPI, inspect.isfunction) if not name.startswith("_")}
+    public = {
+        name for name, _ in inspect.getmembers(SchedulerAPI, inspect.isfunction) if not name.startswith("_")
+    }
     assert public == {row[0] for row in CALLS}
 
 
@@ -99,7 +107,9 @@ def test_reports_go_to_their_own_topic(recorder: Recorder) -> None:
     api = ReportAPI(recorder.transport, BusSettings(report_topic="r"))
     api.report_state({}, {"host": "h"}, [{"hypervisor_hostname": "n"}])
     api.update_instance({}, "u", 2, "h", "n", "failed", "boom")
-    assert [(target.topic, message["method"], message["version"]) for target, _, message, _ in recorder.sent] == [
+    assert [
+        (target.topic, message["method"], message["version"]) for target, _, message, _ in recorder.sent
+    ] == [
         ("r", "report_state", "1.0"),
         ("r", "update_instance", "1.0"),
     ]
