@@ -46,7 +46,17 @@ _CLAIM_COLUMNS = (
 _LIVE = "('claimed', 'building', 'held')"
 _COUNTED = "('claimed', 'building')"
 _ROOM_COLUMNS = ", ".join(
-    f"t.{name}" for name in ("id", "host", "node", "allocation_generation", "removed_at", *USED, *CLAIMED, "claimed_devices")
+    f"t.{name}"
+    for name in (
+        "id",
+        "host",
+        "node",
+        "allocation_generation",
+        "removed_at",
+        *USED,
+        *CLAIMED,
+        "claimed_devices",
+    )
 )
 
 
@@ -92,12 +102,21 @@ SQL = Statements(
         where="t.state = d.was AND t.host_id = d.host_id",
     ),
     remove_claims=lambda d: d.delete(
-        "sched_claims", _CLAIM_KEY, {"was": "key", "host_id": "int"}, where="t.state = d.was AND t.host_id = d.host_id"
+        "sched_claims",
+        _CLAIM_KEY,
+        {"was": "key", "host_id": "int"},
+        where="t.state = d.was AND t.host_id = d.host_id",
     ),
     write_rooms=lambda d: d.update(
         "sched_hosts",
         _ID,
-        {"generation": "int", "seq": "int", "devices": "text", "failed": "int", **dict.fromkeys(CLAIMED, "int")},
+        {
+            "generation": "int",
+            "seq": "int",
+            "devices": "text",
+            "failed": "int",
+            **dict.fromkeys(CLAIMED, "int"),
+        },
         {
             **{name: f"d.{name}" for name in CLAIMED},
             "claimed_devices": "d.devices",
@@ -154,7 +173,9 @@ def claim_row(row: Row[Any]) -> ClaimRow:
     )
 
 
-def lock_rooms(connection: Connection, host_ids: Collection[int], with_devices: bool = False) -> dict[int, Room]:
+def lock_rooms(
+    connection: Connection, host_ids: Collection[int], with_devices: bool = False
+) -> dict[int, Room]:
     """Lock these hosts; ``with_devices`` also reads ``pci_stats``. Unknown ids are left out."""
     if not host_ids:
         return {}
@@ -176,7 +197,9 @@ def lock_rooms(connection: Connection, host_ids: Collection[int], with_devices: 
 
 
 def move_claims(
-    connection: Connection, rooms: dict[int, Room], moves: Sequence[tuple[ClaimRow, ClaimState, EndReason | None]]
+    connection: Connection,
+    rooms: dict[int, Room],
+    moves: Sequence[tuple[ClaimRow, ClaimState, EndReason | None]],
 ) -> None:
     """Change the state of claims whose hosts are locked in ``rooms``, and the rooms with them.
 
@@ -235,7 +258,7 @@ def write_rooms(connection: Connection, rooms: Iterable[Room]) -> None:
     changed = sorted((room for room in rooms if room.changed), key=lambda room: room.id)
     if not changed:
         return
-    _refresh_devices(connection, [room for room in changed if room.devices_stale])
+    refresh_devices(connection, [room for room in changed if room.devices_stale])
     seq = bump(connection)
     rows = [
         {
@@ -260,7 +283,8 @@ def bump(connection: Connection, name: str = "hosts") -> int:
     return int(result.scalar_one())
 
 
-def _refresh_devices(connection: Connection, rooms: list[Room]) -> None:
+def refresh_devices(connection: Connection, rooms: Sequence[Room]) -> None:
+    """Make ``devices`` of these locked rooms anew from their live claims."""
     if not rooms:
         return
     devices: dict[int, str | None] = {room.id: None for room in rooms}
@@ -268,4 +292,3 @@ def _refresh_devices(connection: Connection, rooms: list[Room]) -> None:
         devices[host_id] = joined(devices[host_id], orjson.loads(pci or "null"), orjson.loads(numa or "null"))
     for room in rooms:
         room.devices = devices[room.id]
-

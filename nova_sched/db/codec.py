@@ -14,7 +14,16 @@ from nova_sched.model.pci import PciPool
 
 #: Names whose values are never written, at any depth.
 SECRETS = frozenset(
-    {"admin_password", "admin_pass", "adminPass", "auth_token", "injected_files", "user_data", "service_catalog", "password"}
+    {
+        "admin_password",
+        "admin_pass",
+        "adminPass",
+        "auth_token",
+        "injected_files",
+        "user_data",
+        "service_catalog",
+        "password",
+    }
 )
 MESSAGE_LENGTH = 4096
 TRACEBACK_LENGTH = 65536
@@ -65,10 +74,20 @@ def limits_to_text(limits: Limits | None) -> str | None:
             body[name] = True
     if limits.numa is not None:
         cells = [
-            {"id": c.id, "cpus": sorted(c.cpus), "memory_mb": c.memory_mb, "cpu_usage": c.cpu_usage, "memory_used_mb": c.memory_used_mb}
+            {
+                "id": c.id,
+                "cpus": sorted(c.cpus),
+                "memory_mb": c.memory_mb,
+                "cpu_usage": c.cpu_usage,
+                "memory_used_mb": c.memory_used_mb,
+            }
             for c in limits.numa.topology.cells
         ]
-        body["numa"] = {"cells": cells, "cpu_ratio": limits.numa.cpu_ratio, "ram_ratio": limits.numa.ram_ratio}
+        body["numa"] = {
+            "cells": cells,
+            "cpu_ratio": limits.numa.cpu_ratio,
+            "ram_ratio": limits.numa.ram_ratio,
+        }
     return text_of(body)
 
 

@@ -70,12 +70,18 @@ class DecisionHistory:
         self._database = database
 
     def list(
-        self, instance_uuid: str | None = None, request_id: str | None = None, marker: int | None = None, limit: int = 50
+        self,
+        instance_uuid: str | None = None,
+        request_id: str | None = None,
+        marker: int | None = None,
+        limit: int = 50,
     ) -> list[StoredDecision]:
         """Records, of one instance or request where given; ``marker``: the last id of the page before."""
         query = sa.select(decisions).order_by(decisions.c.id.desc()).limit(limit)
         if instance_uuid is not None:
-            events = sa.select(instance_events.c.decision_id).where(instance_events.c.instance_uuid == instance_uuid)
+            events = sa.select(instance_events.c.decision_id).where(
+                instance_events.c.instance_uuid == instance_uuid
+            )
             query = query.where(decisions.c.id.in_(events))
         if request_id is not None:
             query = query.where(decisions.c.request_id == request_id)
@@ -92,7 +98,10 @@ class DecisionHistory:
 
 
 def _stored(row: Mapping[str, Any]) -> StoredDecision:
-    values = {name: row[name] for name in ("id", "request_id", "method", "project_id", "placed", "failed", "created_at")}
+    values = {
+        name: row[name]
+        for name in ("id", "request_id", "method", "project_id", "placed", "failed", "created_at")
+    }
     return StoredDecision(**values, record=value_of(row["record"]))
 
 
@@ -108,7 +117,11 @@ def _record_text(record: DecisionRecord, explanation: Explanation) -> str:
         }
         text = text_of(body)
         if len(text) <= RECORD_BYTES_MAX or kept == 0:
-            return text if len(text) <= RECORD_BYTES_MAX else text_of({"request": body["request"], "too_large": len(text)})
+            return (
+                text
+                if len(text) <= RECORD_BYTES_MAX
+                else text_of({"request": body["request"], "too_large": len(text)})
+            )
         kept //= 2
 
 
@@ -163,7 +176,9 @@ def _round(round_: Round) -> dict[str, Any]:
         "instance": round_.instance.uuid,
         "hosts_seen": round_.hosts_seen,
         "steps": [
-            [step.name, step.hosts_in, step.hosts_out] if step.reason is None else [step.name, step.hosts_in, step.hosts_out, step.reason]
+            [step.name, step.hosts_in, step.hosts_out]
+            if step.reason is None
+            else [step.name, step.hosts_in, step.hosts_out, step.reason]
             for step in round_.steps
         ],
         "weighed": [[w.host, w.node, w.weight, w.parts] for w in round_.weighed[:10]],

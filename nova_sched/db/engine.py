@@ -32,7 +32,12 @@ _POSTGRES_AGAIN = frozenset({"40001", "40P01", "55P03"})
 #: MariaDB/MySQL: lock wait time-out, deadlock, record changed since last read.
 _MYSQL_AGAIN = frozenset({1205, 1213, 1020})
 _SQLITE_BUSY_SECONDS = 30.0
-_DEFAULT_DRIVERS = {"mysql": "mysql+pymysql", "mariadb": "mysql+pymysql", "postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
+_DEFAULT_DRIVERS = {
+    "mysql": "mysql+pymysql",
+    "mariadb": "mysql+pymysql",
+    "postgresql": "postgresql+psycopg",
+    "postgres": "postgresql+psycopg",
+}
 
 
 def normalise_url(connection: str) -> URL:
@@ -47,7 +52,9 @@ def normalise_url(connection: str) -> URL:
     name = _DEFAULT_DRIVERS.get(url.drivername, url.drivername)
     url = url.set(drivername=name.replace("mariadb+", "mysql+", 1))
     if url.get_backend_name() not in ("sqlite", "mysql", "postgresql"):
-        raise ConfigurationError("database.connection", url.render_as_string(hide_password=True), "sqlite, mysql or postgresql")
+        raise ConfigurationError(
+            "database.connection", url.render_as_string(hide_password=True), "sqlite, mysql or postgresql"
+        )
     if url.get_backend_name() == "mysql" and "charset" not in url.query:
         url = url.update_query_dict({"charset": "utf8mb4"})
     return url
@@ -143,7 +150,9 @@ class Database:
                     if attempt == self.settings.max_retries:
                         if isinstance(error, sa.exc.IntegrityError):
                             raise
-                        raise StoreUnavailable(f"gave up after {attempt + 1} tries: {_text(error)}") from error
+                        raise StoreUnavailable(
+                            f"gave up after {attempt + 1} tries: {_text(error)}"
+                        ) from error
                 elif error.connection_invalidated and not reconnected:
                     # A pooled connection that died while idle: the server may well be there.
                     reconnected = True
@@ -168,13 +177,22 @@ def _text(error: sa.exc.DBAPIError) -> str:
 
 def _make_engines(url: URL) -> tuple[Engine, Engine]:
     if url.get_backend_name() == "sqlite":
-        writer = sa.create_engine(url, connect_args={"timeout": _SQLITE_BUSY_SECONDS, "check_same_thread": False})
+        writer = sa.create_engine(
+            url, connect_args={"timeout": _SQLITE_BUSY_SECONDS, "check_same_thread": False}
+        )
         event.listen(writer, "connect", _prepare_sqlite)
         event.listen(writer, "begin", _begin_immediate)
         return writer, writer.execution_options(nova_sched_reads=True)
-    writer = sa.create_engine(url, isolation_level="READ COMMITTED", pool_size=5, max_overflow=15, pool_recycle=3600)
+    writer = sa.create_engine(
+        url, isolation_level="READ COMMITTED", pool_size=5, max_overflow=15, pool_recycle=3600
+    )
     reader = sa.create_engine(
-        url, isolation_level="AUTOCOMMIT", pool_reset_on_return=None, pool_size=5, max_overflow=15, pool_recycle=3600
+        url,
+        isolation_level="AUTOCOMMIT",
+        pool_reset_on_return=None,
+        pool_size=5,
+        max_overflow=15,
+        pool_recycle=3600,
     )
     if url.get_backend_name() == "mysql":
         event.listen(writer, "connect", _prepare_mysql)
@@ -198,5 +216,7 @@ def _begin_immediate(connection: Connection) -> None:
 
 def _prepare_mysql(connection: Any, record: Any) -> None:
     cursor = connection.cursor()
-    cursor.execute("SET SESSION time_zone = '+00:00', sql_mode = 'TRADITIONAL', innodb_lock_wait_timeout = 20")
+    cursor.execute(
+        "SET SESSION time_zone = '+00:00', sql_mode = 'TRADITIONAL', innodb_lock_wait_timeout = 20"
+    )
     cursor.close()

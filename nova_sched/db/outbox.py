@@ -15,7 +15,9 @@ from nova_sched.db.tables import outbox
 from nova_sched.model.messages import Event
 
 _SQL = Statements(
-    insert=lambda d: d.insert("sched_outbox", {"id": "int", "message_id": "key", "event": "text"}, {"created_at": d.now}),
+    insert=lambda d: d.insert(
+        "sched_outbox", {"id": "int", "message_id": "key", "event": "text"}, {"created_at": d.now}
+    ),
     remove=lambda d: d.delete("sched_outbox", {"id": "int"}, {}, where="1 = 1"),
     pending=lambda d: (
         f"SELECT id, event FROM sched_outbox WHERE created_at <= {d.now} - :age ORDER BY id LIMIT :limit"
@@ -63,5 +65,7 @@ class Outbox:
 
     def size(self) -> int:
         """Rows that wait, for metrics."""
-        count = self._database.read(lambda c: c.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
+        count = self._database.read(
+            lambda c: c.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one()
+        )
         return int(count)

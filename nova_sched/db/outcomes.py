@@ -64,9 +64,15 @@ class SqlOutcomeStore:
             if len(outcomes) <= 1:
                 if not outcomes:
                     raise
-                LOG.error("SQL refused an outcome of request %s: %s", outcomes[0].request.caller.request_id, error.orig)
+                LOG.error(
+                    "SQL refused an outcome of request %s: %s",
+                    outcomes[0].request.caller.request_id,
+                    error.orig,
+                )
                 return [Verdict(VerdictKind.BROKEN)]
-            LOG.warning("SQL refused a batch of %d outcomes, committing one by one: %s", len(outcomes), error.orig)
+            LOG.warning(
+                "SQL refused a batch of %d outcomes, committing one by one: %s", len(outcomes), error.orig
+            )
         verdicts = []
         waiting = list(records)
         for outcome in outcomes:
@@ -121,7 +127,11 @@ class _Commit:
     """One transaction; made for one try."""
 
     def __init__(
-        self, connection: Connection, outcomes: Sequence[Outcome], records: Sequence[DecisionRecord], thorough: bool
+        self,
+        connection: Connection,
+        outcomes: Sequence[Outcome],
+        records: Sequence[DecisionRecord],
+        thorough: bool,
     ) -> None:
         self._connection = connection
         self._outcomes = outcomes
@@ -195,7 +205,9 @@ class _Commit:
         keys = {o.claim_uuid for o in self._outcomes if isinstance(o, Placed) and o.claim_uuid is not None}
         found: dict[tuple[str, int], ClaimRow] = {}
         if guests:
-            found.update((claim.key, claim) for claim in claim_rows.claims_of_guests(self._connection, guests))
+            found.update(
+                (claim.key, claim) for claim in claim_rows.claims_of_guests(self._connection, guests)
+            )
         if keys:
             found.update((claim.key, claim) for claim in claim_rows.claims_of_keys(self._connection, keys))
         by_uuid: dict[str, list[ClaimRow]] = {}
@@ -246,7 +258,13 @@ class _Commit:
         room = self._rooms.get(placement.host_id)
         refused = ["the host is gone"] if room is None else room.unmet(placement, asked)
         if room is None or refused:
-            LOG.debug("Claim of %s on %s/%s lost: %s", outcome.key, placement.host, placement.node, "; ".join(refused))
+            LOG.debug(
+                "Claim of %s on %s/%s lost: %s",
+                outcome.key,
+                placement.host,
+                placement.node,
+                "; ".join(refused),
+            )
             self._verdicts[candidate.index] = Verdict(VerdictKind.LOST, host_id=placement.host_id)
             return False
         room.take(asked)
@@ -266,8 +284,12 @@ class _Commit:
         if members:
             named = sorted({(group_id, uuid) for group_id, uuid in members if uuid is not None})
             if named:
-                _SQL.run(connection, "add_members", [{"id": group_id, "uuid": uuid} for group_id, uuid in named])
-            _SQL.run(connection, "bump_groups", [{"id": group_id} for group_id in sorted({m[0] for m in members})])
+                _SQL.run(
+                    connection, "add_members", [{"id": group_id, "uuid": uuid} for group_id, uuid in named]
+                )
+            _SQL.run(
+                connection, "bump_groups", [{"id": group_id} for group_id in sorted({m[0] for m in members})]
+            )
         claim_rows.write_rooms(connection, self._rooms.values())
 
     def _is_kept(self, record: DecisionRecord) -> bool:

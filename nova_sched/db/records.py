@@ -40,7 +40,9 @@ SQL = Statements(
         {"created_at": d.now, "state_at": d.now, "expires_at": f"{d.now} + d.ttl_seconds"},
     ),
     insert_instances=lambda d: d.insert(
-        "sched_instances", {"uuid": "key", **_STATE, **_PROPERTIES}, {"created_at": d.now, "updated_at": d.now}
+        "sched_instances",
+        {"uuid": "key", **_STATE, **_PROPERTIES},
+        {"created_at": d.now, "updated_at": d.now},
     ),
     update_instances=lambda d: d.update(
         "sched_instances",
@@ -175,11 +177,20 @@ class OutcomeRows:
                     event["decision_id"] = row["id"]
                     event["seconds"] = seconds
 
-    def _instance(self, uuid: str, request: SchedulingRequest, instance: InstanceRef, state: dict[str, Any]) -> None:
-        row = {"uuid": uuid, "request_id": name_of(request.caller.request_id), **state, **properties_of(request, instance)}
+    def _instance(
+        self, uuid: str, request: SchedulingRequest, instance: InstanceRef, state: dict[str, Any]
+    ) -> None:
+        row = {
+            "uuid": uuid,
+            "request_id": name_of(request.caller.request_id),
+            **state,
+            **properties_of(request, instance),
+        }
         (self._changed if uuid in self.known else self._new)[uuid] = row
 
-    def _event(self, request: SchedulingRequest, uuid: str, result: str, traceback: str | None, host: str | None) -> None:
+    def _event(
+        self, request: SchedulingRequest, uuid: str, result: str, traceback: str | None, host: str | None
+    ) -> None:
         self._events.append(
             {
                 "instance_uuid": uuid,

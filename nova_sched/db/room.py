@@ -75,7 +75,9 @@ class Room:
         self.claimed = [max(0, have + sign * ask) for have, ask in zip(self.claimed, asked, strict=True)]
         self.changed = True
 
-    def take_devices(self, placement: Placement) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]] | None]:
+    def take_devices(
+        self, placement: Placement
+    ) -> tuple[list[dict[str, Any]] | None, list[dict[str, Any]] | None]:
         """Note the devices and cells of a placement; (pci, numa) as the claim stores them."""
         cells = numa_to_list(placement.numa_fit)
         pci = None
@@ -108,7 +110,9 @@ def needs_generation(placement: Placement) -> bool:
     return limits is not None and (limits.exact_memory or limits.exact_vcpu or limits.exact_disk)
 
 
-def joined(devices: str | None, pci: list[dict[str, Any]] | None, cells: list[dict[str, Any]] | None) -> str | None:
+def joined(
+    devices: str | None, pci: list[dict[str, Any]] | None, cells: list[dict[str, Any]] | None
+) -> str | None:
     """``claimed_devices`` with one more claim's devices in it; None when there are none."""
     body = value_of(devices) or {"pci": [], "numa": []}
     body["pci"] += pci or []

@@ -82,7 +82,11 @@ def judge(outcome: Outcome, instance: InstanceRow | None, claims: list[ClaimRow]
         return _judge_failure(outcome, instance, claims)
     same_key = next((claim for claim in claims if claim.key == outcome.key), None)
     if outcome.replaces_host_id is not None:
-        if same_key is None or same_key.state is not ClaimState.CLAIMED or same_key.host_id != outcome.replaces_host_id:
+        if (
+            same_key is None
+            or same_key.state is not ClaimState.CLAIMED
+            or same_key.host_id != outcome.replaces_host_id
+        ):
             return VerdictKind.REPEAT
         return Accept(gives_way=same_key)
     if same_key is not None and same_key.live:
@@ -97,7 +101,9 @@ def judge(outcome: Outcome, instance: InstanceRow | None, claims: list[ClaimRow]
     return Accept(ends=_older(outcome, claims), gives_way=same_key)
 
 
-def _judge_failure(outcome: Failed, instance: InstanceRow | None, claims: list[ClaimRow]) -> Accept | VerdictKind:
+def _judge_failure(
+    outcome: Failed, instance: InstanceRow | None, claims: list[ClaimRow]
+) -> Accept | VerdictKind:
     ends: tuple[tuple[ClaimRow, EndReason], ...] = ()
     if outcome.ends_host_id is not None:
         ended = next(

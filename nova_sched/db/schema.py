@@ -61,7 +61,9 @@ def check(database: Database) -> None:
     found, wanted = database.read(look), newest()
     if found != wanted:
         raise ConfigurationError(
-            "database.connection", f"schema {found or 'empty'}", f"schema {wanted}; run: nova-sched-manage db sync"
+            "database.connection",
+            f"schema {found or 'empty'}",
+            f"schema {wanted}; run: nova-sched-manage db sync",
         )
 
 

@@ -68,7 +68,9 @@ class Dialect:
         """SELECT that walks its first table first, so that locks are taken in the order of the rows sent."""
         return "SELECT STRAIGHT_JOIN" if self.name == "mysql" else "SELECT"
 
-    def insert(self, table: str, columns: Mapping[str, str], computed: Mapping[str, str] | None = None) -> str:
+    def insert(
+        self, table: str, columns: Mapping[str, str], computed: Mapping[str, str] | None = None
+    ) -> str:
         """INSERT of unfolded rows; ``computed``: further columns and their SQL expressions."""
         computed = computed or {}
         names = ", ".join([*columns, *computed])
@@ -94,7 +96,6 @@ class Dialect:
             return f"UPDATE {source} JOIN {table} t ON {match} SET {settings}"
         settings = ", ".join(f"{name} = {value}" for name, value in changes.items())
         return f"UPDATE {table} AS t SET {settings} FROM {source} WHERE {match}"
-
 
     def delete(self, table: str, key: Mapping[str, str], columns: Mapping[str, str], where: str) -> str:
         """DELETE of the rows of ``table`` (``t``) that unfolded rows (``d``) name by ``key`` and that pass ``where``."""

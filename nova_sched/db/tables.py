@@ -144,6 +144,7 @@ claims = sa.Table(
     sa.Index("sched_claims_host_state", "host_id", "state"),
     sa.Index("sched_claims_state_expires", "state", "expires_at"),
     sa.Index("sched_claims_guest", "guest_uuid"),
+    sa.Index("sched_claims_group", "group_id"),
     **_TABLE,
 )
 
@@ -297,4 +298,6 @@ deliveries = sa.Table(
 )
 
 #: Tables that say "this is Nova's own database".
-NOVA_TABLES = frozenset({"instances", "compute_nodes", "services", "instance_types", "migrate_version", "aggregates"})
+NOVA_TABLES = frozenset(
+    {"instances", "compute_nodes", "services", "instance_types", "migrate_version", "aggregates"}
+)

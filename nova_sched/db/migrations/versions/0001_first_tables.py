@@ -73,6 +73,7 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("instance_uuid", "attempt"),
         **TABLE,
     )
+    op.create_index("sched_claims_group", "sched_claims", ["group_id"], unique=False)
     op.create_index("sched_claims_guest", "sched_claims", ["guest_uuid"], unique=False)
     op.create_index("sched_claims_host_state", "sched_claims", ["host_id", "state"], unique=False)
     op.create_index("sched_claims_state_expires", "sched_claims", ["state", "expires_at"], unique=False)

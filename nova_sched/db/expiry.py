@@ -1,0 +1,113 @@
+"""Claims that outlived what they were made for: unanswered, unfinished, or on a host whose agent is down."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy.engine import Connection
+
+from nova_sched.db import claims as claim_rows
+from nova_sched.db.engine import Database
+from nova_sched.db.losing import Loss, MakeEvent, lock_known, lose
+from nova_sched.db.rules import ORDERED, ClaimRow
+from nova_sched.db.sqltext import Dialect, Statements
+from nova_sched.model.states import BUILDING, ClaimState, EndReason
+
+_REASONS = {
+    EndReason.EXPIRED: "No compute host took the build within {ttl:.0f} seconds.",
+    EndReason.BUILD_TIMEOUT: "The build did not finish within {timeout:.0f} seconds.",
+    EndReason.AGENT_DOWN: "The compute host went down while it was building.",
+}
+
+
+def _overdue(d: Dialect) -> str:
+    """(uuid, attempt, why, ttl): an instance that is active already keeps its claim until a report contains it."""
+    down = f"(s.heartbeat_at IS NULL OR s.heartbeat_at < {d.now} - :down)"
+    late = f"c.state_at <= {d.now} - :timeout"
+    return (
+        f"SELECT c.instance_uuid, c.attempt, CASE WHEN c.state = 'claimed' THEN 'expired' WHEN {late} THEN 'build_timeout'"
+        " ELSE 'agent_down' END, c.ttl_seconds FROM sched_claims c"
+        " LEFT JOIN sched_instances i ON i.uuid = c.instance_uuid LEFT JOIN sched_hosts h ON h.id = c.host_id"
+        " LEFT JOIN sched_services s ON s.host = h.host"
+        f" WHERE (c.state = 'claimed' AND c.expires_at <= {d.now}) OR (c.state = 'building'"
+        f" AND (i.uuid IS NULL OR i.vm_state = 'building') AND ({late} OR (:watch = 1 AND {down})))"
+        " ORDER BY c.instance_uuid LIMIT :limit"
+    )
+
+
+_SQL = Statements(
+    overdue=_overdue,
+    forget=lambda d: d.delete("sched_instances", {"uuid": "key"}, {}, where="t.vm_state = 'building'"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiryLimits:
+    """Seconds. ``watch_agents``: off until this process has been up long enough to believe that a silence is real."""
+
+    build_timeout_seconds: float
+    service_down_time_seconds: float
+    watch_agents: bool = True
+
+
+class Expiry:
+    """Ends overdue claims; safe to run in any number of processes at once."""
+
+    def __init__(self, database: Database, make_event: MakeEvent) -> None:
+        self._database = database
+        self._make_event = make_event
+
+    def run(self, limits: ExpiryLimits, batch: int = 200) -> Counter[str]:
+        """End up to ``batch`` overdue claims; how many by reason. Raises StoreUnavailable."""
+        overdue = self._database.read(
+            lambda connection: _SQL.run(
+                connection,
+                "overdue",
+                timeout=limits.build_timeout_seconds,
+                down=limits.service_down_time_seconds,
+                watch=int(limits.watch_agents),
+                limit=batch,
+            ).fetchall()
+        )
+        if not overdue:
+            return Counter()
+        return self._database.write(lambda connection: self._end(connection, overdue, limits))
+
+    def _end(self, connection: Connection, overdue: list[Any], limits: ExpiryLimits) -> Counter[str]:
+        counts: Counter[str] = Counter()
+        reasons = {(row[0], row[1]): (EndReason(row[2]), row[3]) for row in overdue}
+        uuids = {uuid for uuid, _ in reasons}
+        known = lock_known(connection, uuids)
+        claims = [claim for claim in claim_rows.claims_of_keys(connection, uuids) if _still(claim, reasons)]
+        rooms = claim_rows.lock_rooms(connection, {claim.host_id for claim in claims})
+        losses, forgotten = [], []
+        for claim in claims:
+            reason, ttl = reasons[claim.key]
+            counts[reason] += 1
+            instance = known.get(claim.uuid)
+            if instance is None or instance.row.attempt != claim.attempt or instance.row.vm_state != BUILDING:
+                continue
+            if claim.method == ORDERED or claim.state is not ClaimState.CLAIMED:
+                text = _REASONS[reason].format(ttl=ttl, timeout=limits.build_timeout_seconds)
+                losses.append(Loss(instance, text, keep_place=claim.state is not ClaimState.CLAIMED))
+            else:
+                # A destination that nobody used: nothing was promised, so nothing is left of it.
+                forgotten.append({"uuid": claim.uuid})
+        claim_rows.move_claims(
+            connection, rooms, [(claim, ClaimState.ENDED, reasons[claim.key][0]) for claim in claims]
+        )
+        lose(connection, losses, self._make_event)
+        if forgotten:
+            _SQL.run(connection, "forget", forgotten)
+        claim_rows.write_rooms(connection, rooms.values())
+        return counts
+
+
+def _still(claim: ClaimRow, reasons: dict[tuple[str, int], tuple[EndReason, float]]) -> bool:
+    """Whether the claim is still in the state it was found overdue in."""
+    if claim.key not in reasons:
+        return False
+    wanted = ClaimState.CLAIMED if reasons[claim.key][0] is EndReason.EXPIRED else ClaimState.BUILDING
+    return claim.state is wanted

@@ -1,0 +1,1 @@
+"""What happens without a message: claims expire, events are sent again, history is purged."""
