@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from nova_sched.cmd.arguments import natural, pairs, positive
 from nova_sched.cmd.exits import UsageError
 
 
@@ -101,18 +102,18 @@ def context_of(user_id: str = "demo", project_id: str = "demo") -> dict[str, Any
 
 def add_order_options(parser: argparse.ArgumentParser) -> None:
     """Options that describe instances; :func:`request_from` reads them."""
-    parser.add_argument("--count", type=_positive, default=1, metavar="N", help="instances (default: 1)")
-    parser.add_argument("--vcpus", type=_natural, default=1, metavar="N", help="vCPUs of each (default: 1)")
+    parser.add_argument("--count", type=positive, default=1, metavar="N", help="instances (default: 1)")
+    parser.add_argument("--vcpus", type=natural, default=1, metavar="N", help="vCPUs of each (default: 1)")
     parser.add_argument(
-        "--ram", type=_natural, default=512, metavar="MB", help="RAM of each in MB (default: 512)"
+        "--ram", type=natural, default=512, metavar="MB", help="RAM of each in MB (default: 512)"
     )
     parser.add_argument(
-        "--disk", type=_natural, default=1, metavar="GB", help="root disk of each in GB (default: 1)"
+        "--disk", type=natural, default=1, metavar="GB", help="root disk of each in GB (default: 1)"
     )
     parser.add_argument(
-        "--ephemeral", type=_natural, default=0, metavar="GB", help="ephemeral disk in GB (default: 0)"
+        "--ephemeral", type=natural, default=0, metavar="GB", help="ephemeral disk in GB (default: 0)"
     )
-    parser.add_argument("--swap", type=_natural, default=0, metavar="MB", help="swap in MB (default: 0)")
+    parser.add_argument("--swap", type=natural, default=0, metavar="MB", help="swap in MB (default: 0)")
     parser.add_argument("--flavor", default="ordered", metavar="NAME", help="name of the flavor")
     parser.add_argument(
         "--extra-spec", action="append", default=[], metavar="KEY=VALUE", help="extra spec of the flavor"
@@ -157,9 +158,9 @@ def request_from(options: argparse.Namespace, name: str = "instance") -> NovaReq
             ephemeral_gb=options.ephemeral,
             swap_mb=options.swap,
             flavor=options.flavor,
-            extra_specs=_pairs(options.extra_spec),
+            extra_specs=pairs(options.extra_spec),
             image_id=options.image,
-            image_properties=_pairs(options.property),
+            image_properties=pairs(options.property),
             hints=_grouped(options.hint),
             availability_zone=options.availability_zone,
             force_hosts=tuple(options.force_host),
@@ -212,21 +213,11 @@ def _image(order: Order) -> dict[str, Any]:
     return {"id": order.image_id, "properties": dict(order.image_properties), "min_ram": 0, "min_disk": 0}
 
 
-def _pairs(texts: Iterable[str]) -> dict[str, str]:
-    pairs: dict[str, str] = {}
-    for text in texts:
-        key, equals, value = text.partition("=")
-        if not key or not equals:
-            raise UsageError(f"{text!r} is not KEY=VALUE")
-        pairs[key] = value
-    return pairs
-
-
 def _grouped(texts: Iterable[str]) -> dict[str, Any]:
     """One value as it is, several of one key as a list."""
     grouped: dict[str, Any] = {}
     for text in texts:
-        for key, value in _pairs([text]).items():
+        for key, value in pairs([text]).items():
             if key not in grouped:
                 grouped[key] = value
             elif isinstance(grouped[key], list):
@@ -234,17 +225,3 @@ def _grouped(texts: Iterable[str]) -> dict[str, Any]:
             else:
                 grouped[key] = [grouped[key], value]
     return grouped
-
-
-def _natural(text: str) -> int:
-    number = int(text)
-    if not 0 <= number < 2**31:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
-    return number
-
-
-def _positive(text: str) -> int:
-    number = _natural(text)
-    if not number:
-        raise argparse.ArgumentTypeError("must be at least 1")
-    return number

@@ -56,7 +56,7 @@ def test_unknown_command_exits_2_and_names_near_ones(shell):
     """A slip of the finger is no riddle."""
     ran = shell.manage("db", "verson")
     assert ran.code == 2
-    assert "did you mean db sync, db version" in ran.err
+    assert "did you mean db purge, db sync, db version" in ran.err
 
 
 def test_missing_configuration_file_exits_2(shell):
