@@ -227,6 +227,16 @@ def test_a_killed_test_run_leaves_nothing_behind(sign: signal.Signals) -> None:
     assert processes_in(folder) == []
 
 
+def test_closing_does_not_wait_for_forked_children() -> None:
+    """A child forked while a server ran holds copies of our pipes; closing goes on all the same."""
+    with PostgresServer():
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+    os.kill(child, signal.SIGKILL)
+    assert os.waitpid(child, 0)[0] == child
+
+
 def test_missing_server_names_its_package() -> None:
     """A program that is nowhere is an error that says what to install."""
     with pytest.raises(

@@ -208,9 +208,10 @@ class Home:
         for process in reversed(self._processes):
             process.kill()
         shutil.rmtree(self.path, ignore_errors=True)
-        if self._reaper.stdin is not None:
-            self._reaper.stdin.close()
-        self._reaper.wait()
+        # Killed, not only let go: a forked child of ours may hold the other end of its pipe.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._reaper.pid, signal.SIGKILL)
+        self._reaper.communicate()
         _homes.discard(self)
 
 
