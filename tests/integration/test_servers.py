@@ -245,6 +245,13 @@ def test_missing_server_names_its_package() -> None:
         find_program("no-such-server", "some-package")
 
 
+def test_install_script_is_done_when_all_is_there() -> None:
+    """Where these tests can run, installing again says and does nothing."""
+    script = Path(__file__).parents[2] / "tools/install-servers.sh"
+    done = subprocess.run([str(script)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_free_ports_differ() -> None:
     """Ports are handed out once, and below the range the kernel uses for clients."""
     ports = {free_port() for _ in range(50)}
