@@ -3,7 +3,7 @@
 An agent is an :class:`Agent` around a :class:`Hypervisor`; see ``doc/source/agent.rst`` for one in forty lines.
 """
 
-from nova_sched.agent.hypervisor import BuildError, Guest, Hypervisor, SimulatedHypervisor
+from nova_sched.agent.hypervisor import BuildError, Guest, Hypervisor, SimulatedHypervisor, Usage
 from nova_sched.agent.manager import ComputeManager
 from nova_sched.agent.outbox import Outbox
 from nova_sched.agent.reporter import Reporter
@@ -18,4 +18,5 @@ __all__ = [
     "Outbox",
     "Reporter",
     "SimulatedHypervisor",
+    "Usage",
 ]

@@ -43,16 +43,11 @@ class Usage:
 class Hypervisor(Protocol):
     """A virtualisation host. Methods may be called from several threads at once."""
 
-    def values(self) -> Mapping[str, Any]:
-        """Numbers of the host by Nova's ``compute_nodes`` column names; ``instances()`` are contained in them."""
-        ...
-
-    def instances(self) -> frozenset[str]:
-        """uuids of the guests that ``values()`` contains, those being built included."""
-        ...
-
     def report(self) -> tuple[Mapping[str, Any], frozenset[str]]:
-        """``values()`` and ``instances()`` of one moment; a claim is released by what they say together."""
+        """Numbers of the host by Nova's ``compute_nodes`` column names, and the uuids of the guests they contain.
+
+        Both are of one moment, guests being built included: the scheduler counts a claim until a report contains it.
+        """
         ...
 
     def usage(self) -> Usage:
@@ -105,16 +100,8 @@ class SimulatedHypervisor:
         self._guests: dict[str, Guest] = {}
         self._lock = threading.Lock()
 
-    def values(self) -> Mapping[str, Any]:
-        """All columns that a simulated host can know."""
-        return self.report()[0]
-
-    def instances(self) -> frozenset[str]:
-        """uuids of all guests, those being built included."""
-        return self.report()[1]
-
     def report(self) -> tuple[Mapping[str, Any], frozenset[str]]:
-        """Numbers and guests of one moment."""
+        """All columns that a simulated host can know, and its guests."""
         with self._lock:
             guests = frozenset(self._guests)
             used = self._usage()

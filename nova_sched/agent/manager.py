@@ -102,7 +102,7 @@ class ComputeManager:
         What does not fit is logged and left to who asked: the instance goes on where it is. Raises MalformedBuild.
         """
         guest = guest_of(instance, arguments, sizes=arguments.get("instance_type"))
-        if guest.uuid in self._hypervisor.instances():
+        if guest.uuid in self._hypervisor.report()[1]:
             LOG.info("instance %s is here already, dropped", guest.uuid)
             return
         try:

@@ -2,9 +2,9 @@
 
 Run it against an agent of your own::
 
-    pytest --pyargs nova_sched.testing.agent --agent mypackage.mymodule:make_agent
+    pytest -p nova_sched.testing.agent.option --pyargs nova_sched.testing.agent --agent mypackage.mymodule:make_agent
 
 ``make_agent(bed)`` gets an :class:`~nova_sched.testing.agent.bed.AgentBed` (in-process bus, names, capacity, which
-builds have to fail) and returns an object with ``start()`` and ``stop()``. Without ``--agent`` (or the environment
-variable ``NOVA_SCHED_AGENT``) the reference agent is checked.
+builds have to fail) and returns an object with ``start()`` and ``stop()``. ``pytest --pyargs
+nova_sched.testing.agent`` alone checks the reference agent.
 """

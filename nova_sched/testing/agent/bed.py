@@ -22,7 +22,6 @@ from nova_sched.settings import BusSettings, Settings
 from nova_sched.wire import inbound, validate
 from nova_sched.wire.outbound import Outbound
 
-WAIT_SECONDS = 10.0
 CONTEXT = {
     "request_id": "req-kit",
     "user_id": "user-1",
@@ -55,6 +54,8 @@ class Heard:
 class Ear:
     """Endpoint that remembers every message, and what contradicted the published schemas."""
 
+    patience_seconds = 10.0
+
     def __init__(self, version: str) -> None:
         self.target = Target(version=version)
         self.messages: list[Heard] = []
@@ -70,9 +71,9 @@ class Ear:
             self.messages.append(Heard(method, dict(context), arguments))
             self._changed.notify_all()
 
-    def wait(self, wanted: Callable[[Heard], bool], what: str, seconds: float = WAIT_SECONDS) -> Heard:
-        """The first message that is wanted; fails the test when none comes in time."""
-        until = time.monotonic() + seconds
+    def wait(self, wanted: Callable[[Heard], bool], what: str) -> Heard:
+        """The first message that is wanted; fails the test when none comes within ``patience_seconds``."""
+        until = time.monotonic() + self.patience_seconds
         with self._changed:
             while True:
                 for message in self.messages:

@@ -1,9 +1,8 @@
-"""Option and fixtures of the conformance kit."""
+"""Fixtures of the conformance kit."""
 
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,19 +14,11 @@ REFERENCE = "nova_sched.testing.agent.reference:make_agent"
 Factory = Callable[[AgentBed], AgentUnderTest]
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--agent package.module:factory``."""
-    parser.addoption(
-        "--agent",
-        default=os.environ.get("NOVA_SCHED_AGENT", REFERENCE),
-        help="factory of the compute agent under test, as package.module:callable",
-    )
-
-
 @pytest.fixture(scope="session")
 def make_agent(request: pytest.FixtureRequest) -> Factory:
     """The factory that was asked for."""
-    module, _, name = request.config.getoption("--agent", REFERENCE).partition(":")
+    named = request.config.getoption("--agent", None) or REFERENCE
+    module, _, name = named.partition(":")
     factory: Factory = getattr(importlib.import_module(module), name)
     return factory
 
