@@ -78,9 +78,9 @@ class AggregateAdmin:
     def list(self) -> list[Mapping[str, Any]]:
         """``{id, name, hosts, metadata, unknown_hosts}`` by id; hosts that no service reported are named."""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[Mapping[str, Any]]:
             known = set(connection.execute(sa.select(services.c.host)).scalars())
-            found = {
+            found: dict[int, dict[str, Any]] = {
                 row.id: {"id": row.id, "name": row.name, "hosts": [], "metadata": {}, "unknown_hosts": []}
                 for row in connection.execute(sa.select(aggregates).order_by(aggregates.c.id))
             }
@@ -90,7 +90,7 @@ class AggregateAdmin:
                     found[row.aggregate_id]["unknown_hosts"].append(row.host)
             for row in connection.execute(sa.select(aggregate_metadata).order_by(aggregate_metadata.c.key)):
                 found[row.aggregate_id]["metadata"][row.key] = row.value
-            return list(found.values())
+            return [*found.values()]
 
         return self._database.read(read)
 
@@ -160,7 +160,7 @@ class GroupAdmin:
     def list(self) -> list[Mapping[str, Any]]:
         """``{uuid, name, policies, members}`` by name."""
 
-        def read(connection: Connection) -> list[dict[str, Any]]:
+        def read(connection: Connection) -> list[Mapping[str, Any]]:
             members: dict[int, list[str]] = {}
             for row in connection.execute(sa.select(group_members).order_by(group_members.c.instance_uuid)):
                 members.setdefault(row.group_id, []).append(row.instance_uuid)

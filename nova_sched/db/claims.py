@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 import orjson
-from sqlalchemy.engine import Connection, Row
+from sqlalchemy.engine import Connection
 
 from nova_sched.db.engine import Again
 from nova_sched.db.room import Room, Sums, joined
@@ -135,29 +135,29 @@ def lock_instances(connection: Connection, uuids: Collection[str]) -> dict[str, 
     """Lock and return those of these instances that exist."""
     if not uuids:
         return {}
-    rows = SQL.run(connection, "lock_instances", [{"uuid": uuid} for uuid in sorted(uuids)])
+    rows = SQL.fetch(connection, "lock_instances", [{"uuid": uuid} for uuid in sorted(uuids)])
     return {row[0]: InstanceRow(row[0], row[1], row[2], row[3] is not None, row[4]) for row in rows}
 
 
 def claims_of_guests(connection: Connection, uuids: Collection[str]) -> list[ClaimRow]:
     """Claims, live and ended, that hold or held room for these instances."""
-    rows = SQL.run(connection, "claims_of_guests", [{"uuid": uuid} for uuid in sorted(uuids)])
+    rows = SQL.fetch(connection, "claims_of_guests", [{"uuid": uuid} for uuid in sorted(uuids)])
     return [claim_row(row) for row in rows]
 
 
 def claims_of_keys(connection: Connection, uuids: Collection[str]) -> list[ClaimRow]:
     """Claims whose key begins with one of these."""
-    rows = SQL.run(connection, "claims_of_keys", [{"uuid": uuid} for uuid in sorted(uuids)])
+    rows = SQL.fetch(connection, "claims_of_keys", [{"uuid": uuid} for uuid in sorted(uuids)])
     return [claim_row(row) for row in rows]
 
 
 def live_claims_of_hosts(connection: Connection, host_ids: Collection[int]) -> list[ClaimRow]:
     """Live claims of these hosts; exact while their rows are locked."""
-    rows = SQL.run(connection, "live_claims_of_hosts", [{"id": host_id} for host_id in sorted(host_ids)])
+    rows = SQL.fetch(connection, "live_claims_of_hosts", [{"id": host_id} for host_id in sorted(host_ids)])
     return [claim_row(row) for row in rows]
 
 
-def claim_row(row: Row[Any]) -> ClaimRow:
+def claim_row(row: tuple[Any, ...]) -> ClaimRow:
     """A claim from the columns that this module selects."""
     return ClaimRow(
         uuid=row[0],
@@ -181,7 +181,7 @@ def lock_rooms(
         return {}
     name = "lock_hosts_with_devices" if with_devices else "lock_hosts"
     rooms = {}
-    for row in SQL.run(connection, name, [{"id": host_id} for host_id in sorted(host_ids)]):
+    for row in SQL.fetch(connection, name, [{"id": host_id} for host_id in sorted(host_ids)]):
         rooms[row[0]] = Room(
             id=row[0],
             host=row[1],
@@ -288,7 +288,7 @@ def refresh_devices(connection: Connection, rooms: Sequence[Room]) -> None:
     if not rooms:
         return
     devices: dict[int, str | None] = {room.id: None for room in rooms}
-    for host_id, pci, numa in SQL.run(connection, "devices_of_hosts", [{"id": room.id} for room in rooms]):
+    for host_id, pci, numa in SQL.fetch(connection, "devices_of_hosts", [{"id": room.id} for room in rooms]):
         devices[host_id] = joined(devices[host_id], orjson.loads(pci or "null"), orjson.loads(numa or "null"))
     for room in rooms:
         room.devices = devices[room.id]

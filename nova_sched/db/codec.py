@@ -43,8 +43,8 @@ def clipped(text: Any, length: int = MESSAGE_LENGTH) -> str | None:
     """Text that every database takes: no NUL characters, bounded; None stays None."""
     if text is None:
         return None
-    text = str(text).replace("\x00", "").encode("utf-8", "replace").decode("utf-8", "replace")
-    return text if len(text) <= length else text[: length - 3] + "..."
+    clean = str(text).replace("\x00", "").encode("utf-8", "replace").decode("utf-8", "replace")
+    return clean if len(clean) <= length else clean[: length - 3] + "..."
 
 
 def name_of(value: Any) -> str | None:

@@ -97,7 +97,7 @@ class DecisionHistory:
         return None if row is None else _stored(row)
 
 
-def _stored(row: Mapping[str, Any]) -> StoredDecision:
+def _stored(row: sa.RowMapping) -> StoredDecision:
     values = {
         name: row[name]
         for name in ("id", "request_id", "method", "project_id", "placed", "failed", "created_at")

@@ -62,20 +62,22 @@ class Expiry:
     def run(self, limits: ExpiryLimits, batch: int = 200) -> Counter[str]:
         """End up to ``batch`` overdue claims; how many by reason. Raises StoreUnavailable."""
         overdue = self._database.read(
-            lambda connection: _SQL.run(
+            lambda connection: _SQL.fetch(
                 connection,
                 "overdue",
                 timeout=limits.build_timeout_seconds,
                 down=limits.service_down_time_seconds,
                 watch=int(limits.watch_agents),
                 limit=batch,
-            ).fetchall()
+            )
         )
         if not overdue:
             return Counter()
         return self._database.write(lambda connection: self._end(connection, overdue, limits))
 
-    def _end(self, connection: Connection, overdue: list[Any], limits: ExpiryLimits) -> Counter[str]:
+    def _end(
+        self, connection: Connection, overdue: list[tuple[Any, ...]], limits: ExpiryLimits
+    ) -> Counter[str]:
         counts: Counter[str] = Counter()
         reasons = {(row[0], row[1]): (EndReason(row[2]), row[3]) for row in overdue}
         uuids = {uuid for uuid, _ in reasons}

@@ -75,7 +75,7 @@ class SqlFactSource:
             hinted = _hinted(connection, {uuid for request in requests for uuid in hinted_uuids(request)})
         by_host: Mapping[str, tuple[InstanceFact, ...]] = {}
         if Fact.INSTANCES_BY_HOST in needs:
-            by_host = _by_host(_SQL.run(connection, "placed_instances"))
+            by_host = _by_host(_SQL.fetch(connection, "placed_instances"))
         return [
             Facts(
                 group=group,
@@ -102,20 +102,20 @@ def _groups(connection: Connection, requests: Sequence[SchedulingRequest]) -> li
     # The last entry wins: a uuid before a name, the older before the newer.
     by_hint: dict[str, Any] = {}
     if hints:
-        rows = _SQL.run(connection, "hinted_groups", [{"name": hint} for hint in sorted(hints)]).fetchall()
+        rows = _SQL.fetch(connection, "hinted_groups", [{"name": hint} for hint in sorted(hints)])
         for row in sorted(rows, key=lambda row: (row[0] == row[2], -row[1])):
             by_hint[row[0]] = row
     by_member: dict[str, Any] = {}
     if firsts:
-        for row in _SQL.run(connection, "groups_of_members", [{"name": uuid} for uuid in sorted(firsts)]):
+        for row in _SQL.fetch(connection, "groups_of_members", [{"name": uuid} for uuid in sorted(firsts)]):
             by_member[row[0]] = row
     ids = sorted({row[1] for row in (*by_hint.values(), *by_member.values())})
     members: dict[int, dict[str, str]] = {group_id: {} for group_id in ids}
     if ids:
         named = [{"id": group_id} for group_id in ids]
-        for group_id, uuid, host in _SQL.run(connection, "member_hosts", named):
+        for group_id, uuid, host in _SQL.fetch(connection, "member_hosts", named):
             members[group_id][uuid] = host
-        for group_id, uuid, host in _SQL.run(connection, "moving_hosts", named):
+        for group_id, uuid, host in _SQL.fetch(connection, "moving_hosts", named):
             members[group_id][f"{uuid}/moving"] = host
 
     def fact(request: SchedulingRequest) -> GroupFact | None:
@@ -137,7 +137,7 @@ def _groups(connection: Connection, requests: Sequence[SchedulingRequest]) -> li
 def _hinted(connection: Connection, uuids: set[str]) -> dict[str, InstanceFact]:
     if not uuids:
         return {}
-    rows = _SQL.run(connection, "hinted_instances", [{"name": uuid} for uuid in sorted(uuids)])
+    rows = _SQL.fetch(connection, "hinted_instances", [{"name": uuid} for uuid in sorted(uuids)])
     return {row[0]: InstanceFact(*row) for row in rows}
 
 

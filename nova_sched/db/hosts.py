@@ -89,7 +89,7 @@ class SqlHostSource:
 
 
 def _counters(connection: Connection) -> tuple[Cursor, float]:
-    rows = _SQL.run(connection, "counters").fetchall()
+    rows = _SQL.fetch(connection, "counters")
     values = {row[0]: int(row[1]) for row in rows}
     return Cursor(values["hosts"], values["aggregates"]), float(rows[0][2])
 
@@ -119,7 +119,7 @@ def _transpose(rows: Sequence[Any]) -> tuple[dict[str, Sequence[Any]], list[int]
     if removed:
         rows = [row for row in rows if row[-1]]
     if not rows:
-        return {name: () for name in HOST_COLUMNS}, removed
+        return dict.fromkeys(HOST_COLUMNS, ()), removed
     return dict(zip(HOST_COLUMNS, zip(*rows, strict=True), strict=False)), removed
 
 

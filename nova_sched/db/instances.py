@@ -160,7 +160,7 @@ def _hosts_query() -> sa.Select[Any]:
     )
 
 
-def _host(row: Mapping[str, Any]) -> dict[str, Any]:
+def _host(row: sa.RowMapping) -> dict[str, Any]:
     hidden = ("changed", "changed_at", "removed_at", "report_epoch", "report_seq")
     shown = {name: value for name, value in row.items() if name not in hidden}
     shown["disabled"] = bool(shown["disabled"])

@@ -111,7 +111,7 @@ def lock_known(connection: Connection, uuids: Collection[str]) -> dict[str, Know
     if not uuids:
         return {}
     found = {}
-    for row in _SQL.run(connection, "lock", [{"uuid": uuid} for uuid in sorted(uuids)]):
+    for row in _SQL.fetch(connection, "lock", [{"uuid": uuid} for uuid in sorted(uuids)]):
         uuid, attempt, vm_state, deleted_at, host, request_id, *properties = row
         instance = InstanceRow(uuid, attempt, vm_state, deleted_at is not None, host)
         found[uuid] = KnownInstance(instance, request_id, dict(zip(PROPERTIES, properties, strict=True)))

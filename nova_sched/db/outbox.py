@@ -54,7 +54,7 @@ class Outbox:
         :param min_age_seconds: leave younger rows to the worker that is publishing them at this moment.
         """
         rows = self._database.read(
-            lambda connection: _SQL.run(connection, "pending", limit=limit, age=min_age_seconds).fetchall()
+            lambda connection: _SQL.fetch(connection, "pending", limit=limit, age=min_age_seconds)
         )
         return [(row[0], event_from_text(row[1])) for row in rows]
 

@@ -222,7 +222,7 @@ class _Commit:
         if not wanted:
             return candidates
         rows = [{"uuid": uuid} for uuid in sorted(wanted)]
-        for uuid, group_id, generation in _SQL.run(self._connection, "lock_groups", rows):
+        for uuid, group_id, generation in _SQL.fetch(self._connection, "lock_groups", rows):
             self._groups[uuid] = (group_id, generation)
         kept = []
         for candidate in candidates:

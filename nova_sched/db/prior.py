@@ -27,7 +27,7 @@ _SQL = Statements(
 def read_prior(connection: Connection, uuids: Collection[str]) -> dict[str, Prior]:
     """Prior of each of these instance uuids or claim keys that SQL knows."""
     by_uuid: dict[str, list[Any]] = {}
-    for row in _SQL.run(connection, "prior", [{"uuid": uuid} for uuid in sorted(uuids)]):
+    for row in _SQL.fetch(connection, "prior", [{"uuid": uuid} for uuid in sorted(uuids)]):
         by_uuid.setdefault(row[0], []).append(row)
     return {uuid: _prior(uuid, rows) for uuid, rows in by_uuid.items()}
 

@@ -170,7 +170,7 @@ class _Reports:
     def _accept(self) -> list[Report]:
         """Lock the services, make those that are new, and keep what is newer than the stored (epoch, seq)."""
         hosts = sorted({report.host for report in self._reports})
-        rows = _SQL.run(self._connection, "lock_services", [{"host": host} for host in hosts])
+        rows = _SQL.fetch(self._connection, "lock_services", [{"host": host} for host in hosts])
         seen = {host: (epoch, seq) for host, epoch, seq in rows}
         new = [{"host": host} for host in hosts if host not in seen]
         if new:
@@ -191,21 +191,23 @@ class _Reports:
         if not telling:
             return
         names = [{"host": host} for host in sorted({report.host for report in telling})]
-        known = {(row[1], row[2]): row for row in _SQL.run(self._connection, "nodes_of_services", names)}
+        known = {(row[1], row[2]): row for row in _SQL.fetch(self._connection, "nodes_of_services", names)}
         wanted = {
             (report.host, node.node) for report in telling for node in report.nodes if node.says_something
         }
         new = sorted(wanted - known.keys())
         if new:
             _SQL.run(self._connection, "insert_hosts", [{"host": host, "node": node} for host, node in new])
-            known = {(row[1], row[2]): row for row in _SQL.run(self._connection, "nodes_of_services", names)}
+            known = {
+                (row[1], row[2]): row for row in _SQL.fetch(self._connection, "nodes_of_services", names)
+            }
         complete = {report.host for report in telling if report.lists_all_nodes}
         wanted |= {key for key, row in known.items() if key[0] in complete and row[3] is None}
         self._read([known[key][0] for key in wanted])
         self._read_claims(telling)
 
     def _read(self, ids: Sequence[int]) -> None:
-        for row in _SQL.run(self._connection, "lock_values", [{"id": host_id} for host_id in sorted(ids)]):
+        for row in _SQL.fetch(self._connection, "lock_values", [{"id": host_id} for host_id in sorted(ids)]):
             room = Room(
                 id=row[0],
                 host=row[1],
@@ -263,15 +265,16 @@ class _Reports:
             u: report.host for report in accepted for node in report.nodes for u in node.instances or ()
         }
         if listed:
-            rows = _SQL.run(self._connection, "deleted_guests", [{"uuid": uuid} for uuid in sorted(listed)])
+            rows = _SQL.fetch(self._connection, "deleted_guests", [{"uuid": uuid} for uuid in sorted(listed)])
             self._result.terminate += [(listed[row[0]], row[0]) for row in rows]
 
     def _write(self, accepted: Sequence[Report]) -> None:
         self._move_claims()
-        written = []
-        for node in self._nodes.values():
-            if node.room.changed or node.values != node.before or node.gone != node.room.removed:
-                written.append(node)
+        written = [
+            node
+            for node in self._nodes.values()
+            if node.room.changed or node.values != node.before or node.gone != node.room.removed
+        ]
         claim_rows.refresh_devices(
             self._connection, [node.room for node in written if node.room.devices_stale]
         )
@@ -305,22 +308,21 @@ class _Reports:
             node.room.changed = True
 
     def _write_hosts(self, written: Sequence[_Node], seq: int) -> None:
-        rows = []
-        for node in sorted(written, key=lambda node: node.room.id):
-            rows.append(
-                {
-                    "id": node.room.id,
-                    "generation": node.room.generation,
-                    "epoch": node.epoch,
-                    "seq": node.seq,
-                    "changed": seq,
-                    "gone": int(node.gone),
-                    **node.values,
-                    **dict(zip(USED, self._derive(node.values), strict=True)),
-                    **dict(zip(CLAIMED, node.room.claimed, strict=True)),
-                    "claimed_devices": node.room.devices,
-                }
-            )
+        rows = [
+            {
+                "id": node.room.id,
+                "generation": node.room.generation,
+                "epoch": node.epoch,
+                "seq": node.seq,
+                "changed": seq,
+                "gone": int(node.gone),
+                **node.values,
+                **dict(zip(USED, self._derive(node.values), strict=True)),
+                **dict(zip(CLAIMED, node.room.claimed, strict=True)),
+                "claimed_devices": node.room.devices,
+            }
+            for node in sorted(written, key=lambda node: node.room.id)
+        ]
         if _SQL.run(self._connection, "write_hosts", rows).rowcount != len(rows):
             raise Again("a host's generation moved")
         self._result.counts["hosts_written"] += len(rows)

@@ -11,7 +11,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import orjson
 import sqlalchemy as sa
@@ -142,3 +142,9 @@ class Statements:
         if rows is not None:
             values["rows"] = as_json(rows)
         return connection.execute(statement, values)
+
+    def fetch(
+        self, connection: Connection, name: str, rows: Sequence[Any] | None = None, **values: Any
+    ) -> list[tuple[Any, ...]]:
+        """Execute and return all rows, as plain tuples to read by position."""
+        return cast("list[tuple[Any, ...]]", self.run(connection, name, rows, **values).fetchall())

@@ -15,7 +15,7 @@ metadata = sa.MetaData()
 
 _LONG = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 _BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_TABLE: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 UUID_LENGTH = 64
 NAME_LENGTH = 255

@@ -1,5 +1,7 @@
 """The first tables."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql
@@ -11,7 +13,7 @@ depends_on = None
 
 LONG = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-TABLE = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+TABLE: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
