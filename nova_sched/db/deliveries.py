@@ -19,6 +19,7 @@ def _count(d: Dialect) -> str:
 _SQL = Statements(
     count=_count,
     read=lambda d: "SELECT count FROM sched_deliveries WHERE message_id = :message_id",
+    forgive=lambda d: "UPDATE sched_deliveries SET count = count - 1 WHERE message_id = :message_id AND count > 0",
     forget=lambda d: d.delete("sched_deliveries", {"message_id": "key"}, {}, where="1 = 1"),
 )
 
@@ -38,6 +39,11 @@ class Deliveries:
             return int(_SQL.run(connection, "read", message_id=name).scalar_one())
 
         return self._database.write(count)
+
+    def forgive(self, message_id: str) -> None:
+        """Take one off: the attempt ended in an outage, which is nobody's fault."""
+        name = name_of(message_id)
+        self._database.write(lambda connection: _SQL.run(connection, "forgive", message_id=name).rowcount)
 
     def forget(self, message_ids: list[str]) -> None:
         """Drop the counts of messages that were processed."""

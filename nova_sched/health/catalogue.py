@@ -45,12 +45,15 @@ COUNTERS = {
         "counter", "Batches held because SQL or the broker was away, by cause.", ("cause",)
     ),
     "host_reads": Metric("counter", "Reads of host state, by kind: full, delta, rows.", ("kind",)),
-    "redeliveries": Metric("counter", "Messages the broker delivered again."),
-    "dead_letters": Metric("counter", "Messages put into the dead-letter queue, by reason.", ("reason",)),
-    "reports": Metric(
-        "counter", "Reports of agents, by result: applied, unchanged, stale, refused.", ("result",)
-    ),
-    "expired_claims": Metric("counter", "Claims ended by upkeep, by reason.", ("reason",)),
+    "bus_messages": Metric("counter", "Messages taken from the broker, by topic.", ("topic",)),
+    "bus_redelivered": Metric("counter", "Messages the broker delivered again, by topic.", ("topic",)),
+    "bus_poison": Metric("counter", "Messages put into the dead-letter queue, by topic.", ("topic",)),
+    "bus_held": Metric("counter", "Batches held by the server loop during an outage, by topic.", ("topic",)),
+    "reports": Metric("counter", "Reports of agents, by outcome.", ("outcome",)),
+    "instance_updates": Metric("counter", "Words of agents about one instance, by outcome.", ("outcome",)),
+    "claims_expired": Metric("counter", "Claims ended by upkeep, by reason.", ("reason",)),
+    "outbox_sent": Metric("counter", "ERROR events of the outbox that the broker confirmed."),
+    "rows_purged": Metric("counter", "Rows of history deleted, by table.", ("table",)),
     "events_dropped": Metric("counter", "INFO notifications given up because their bus was away."),
     "reopened_consumers": Metric(
         "counter", "Consumers re-opened by the watchdog or after a broken connection."

@@ -57,6 +57,7 @@ class BusServer:
     :param dead_letters: where messages go that cannot be processed; default: only the log.
     :param deliveries: how often a suspected message was tried, committed by SQL; None: never counted, never alone.
     :param on_poison: told of each dead letter (message as far as readable, reason), so that instances end in ERROR.
+    :param on_idle: called in the loop's thread when nothing came for a while; an outage it meets is not reported.
     :param batch_max: default ``delivery.batch_max``; ``prefetch`` likewise.
     :param give_way_to: another server whose batches go first: this one waits up to ``give_way_seconds`` for it.
     """
@@ -72,6 +73,7 @@ class BusServer:
         dead_letters: DeadLetterSink | None = None,
         deliveries: Deliveries | None = None,
         on_poison: PoisonHook | None = None,
+        on_idle: Callable[[], None] | None = None,
         batch_max: int | None = None,
         prefetch: int | None = None,
         give_way_to: BusServer | None = None,
@@ -88,6 +90,7 @@ class BusServer:
         self._deliveries = deliveries
         self._max_deliveries = delivery.max_deliveries
         self._on_poison = on_poison or (lambda message, reason: None)
+        self._on_idle = on_idle or (lambda: None)
         self._batch_max = batch_max or delivery.batch_max
         self._give_way_to = give_way_to
         self._give_way_seconds = give_way_seconds
@@ -172,6 +175,7 @@ class BusServer:
             batch = self._intake.take(self._batch_max, _IDLE_SECONDS)
             if not batch:
                 self._intake.idle()
+                self._rest()
                 continue
             self._crash_point("after_take")
             self._give_way()
@@ -183,6 +187,14 @@ class BusServer:
                 self._intake.give_back(batch, suspected=True)
             finally:
                 self._busy = False
+
+    def _rest(self) -> None:
+        try:
+            self._on_idle()
+        except OUTAGES as error:
+            LOG.debug("topic %s: idle work met an outage: %s", self._target.topic, error)
+        except Exception:
+            LOG.exception("topic %s: idle work failed", self._target.topic)
 
     def _give_way(self) -> None:
         other = self._give_way_to
