@@ -173,12 +173,9 @@ class RequestMessages:
     ) -> dict[str, Any]:
         arguments = self._request.passthrough.arguments
         spec = self._spec_of(self._request.passthrough.request_spec, placement)
-        instance = placement.instance
         moment = _utc(now).isoformat(timespec="microseconds")
         return {
-            "instance": instance_row(
-                spec["instance_properties"], instance.uuid, instance.launch_index, moment
-            ),
+            "instance": instance_row(spec["instance_properties"], placement.instance.uuid, moment),
             "request_spec": spec,
             "filter_properties": filter_properties,
             "requested_networks": arguments.get("requested_networks"),
@@ -188,6 +185,14 @@ class RequestMessages:
             "node": placement.node,
             "legacy_bdm_in_spec": arguments.get("legacy_bdm_in_spec"),
         }
+
+    def _own_launch_index(self, placement: Placement) -> int:
+        """Index of the instance within its boot: a lone one that comes again keeps that of its first request."""
+        spec = self._request.passthrough.request_spec
+        given = (spec.get("instance_properties") or {}).get("launch_index")
+        if type(given) is int and given >= 0 and len(spec.get("instance_uuids") or ()) == 1:
+            return given
+        return placement.instance.launch_index
 
     def _resize_arguments(self, placement: Placement, filter_properties: Mapping[str, Any]) -> dict[str, Any]:
         arguments = self._request.passthrough.arguments
@@ -233,7 +238,10 @@ class RequestMessages:
     def _spec_of(self, spec: Mapping[str, Any], placement: Placement) -> dict[str, Any]:
         """A request_spec that names one instance, with the NUMA cells of its own host (case 293)."""
         instance = placement.instance
-        properties = {**(spec.get("instance_properties") or {}), "launch_index": instance.launch_index}
+        properties = {
+            **(spec.get("instance_properties") or {}),
+            "launch_index": self._own_launch_index(placement),
+        }
         if placement.numa_fit is not None:
             properties["numa_topology"] = instance_topology_text(placement.numa_fit)
         uuids = [] if instance.uuid is None else [instance.uuid]

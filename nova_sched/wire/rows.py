@@ -63,10 +63,8 @@ _FLAGS_KEPT_AS_NULL = ("auto_disk_config", "locked")
 _ROW_LISTS = ("metadata", "system_metadata")
 
 
-def instance_row(
-    properties: Mapping[str, Any], uuid: str | None, launch_index: int, now: str
-) -> dict[str, Any]:
-    """The row of one instance of the request; ``now`` (ISO 8601, UTC) becomes ``scheduled_at`` and ``updated_at``.
+def instance_row(properties: Mapping[str, Any], uuid: str | None, now: str) -> dict[str, Any]:
+    """The row of one instance, from its own properties; ``now`` (ISO 8601, UTC) becomes ``scheduled_at`` and ``updated_at``.
 
     Host and node stay null until the compute has taken the instance. Ids of rows that only Nova's database knows are
     the position in their list; names are those of the request, as no database is asked.
@@ -75,7 +73,6 @@ def instance_row(
         **COLUMNS,
         **properties,
         "uuid": uuid,
-        "launch_index": launch_index,
         "scheduled_at": now,
         "updated_at": now,
         "host": None,

@@ -182,6 +182,17 @@ def test_instances_share_nothing_that_is_their_own():
     assert second["instance"]["metadata"][0]["instance_uuid"] == "u-2"
 
 
+def test_a_lone_instance_that_comes_again_keeps_its_launch_index():
+    """The second of a boot stays the second when its build is rescheduled by itself."""
+    args = arguments(retry={"num_attempts": 1, "hosts": []})
+    args["request_spec"]["instance_uuids"] = ["u-2"]
+    args["request_spec"]["instance_properties"]["launch_index"] = 1
+    made = Outbound(BUS).of(inbound.run_instance(CONTEXT, args, Settings()))
+    sent = made.cast(placement(instance=InstanceRef("u-2", 0)), NOW).arguments
+    assert sent["instance"]["launch_index"] == 1
+    assert sent["request_spec"]["instance_properties"]["launch_index"] == 1
+
+
 def test_limits_travel_by_junos_names_without_those_that_only_guard():
     """Disk in GB; number of instances and MB stay home."""
     sent = messages().filter_properties(placement())
