@@ -168,12 +168,13 @@ class Batch:
             placement = cast.placement
             LOG.warning("no compute takes builds for %s, %s tries another host", placement.host, cast.uuid)
             if placement.destination not in job.request.excluded:
-                job.undeliverable += 1
                 job.exclude(placement.destination)
             job.replaces[cast.uuid] = placement.host_id
             job.todo.append(placement.instance)
+        for job in {id(job): job for job, _ in undeliverable}.values():
+            job.undeliverable += 1
             if job.undeliverable > self._retries_max:
-                job.exhausted = f"The builds sent to {job.undeliverable} hosts came back undeliverable."
+                job.exhausted = f"No host could be reached: builds came back undeliverable {job.undeliverable} times."
 
     def _answer(self, job: Job) -> None:
         ticket = job.ticket

@@ -19,6 +19,7 @@ from tests.unit.service.world import World, build, uuid_of
 
 INSTANCES = 8
 HOSTS = ("h1", "h2", "h3")
+FAULTS = (None, None, *CRASH_POINTS, "prior", "commit", "sent", "end_claim", "forgets", "away", "silent", "deaf")
 HELD = (StoreUnavailable, BusUnavailable, Crashed)
 
 
@@ -27,16 +28,22 @@ class Queues(RecordingBus):
 
     def __init__(self, world: World) -> None:
         super().__init__(self._arrive)
+        self.deaf = False
+        """Nothing arrives and no word comes back."""
+        self.reached: set[tuple[str, int]] = set()
         self._world = world
         self.arrived: dict[tuple[str, int], set[str]] = defaultdict(set)
         self.without_claim: list[str] = []
 
     def _arrive(self, message: Message) -> Delivery | None:
+        if isinstance(message, Cast) and self.deaf:
+            return Delivery.UNKNOWN
         if isinstance(message, Cast) and message.server not in self.dead_hosts:
             assert message.server is not None
             uuid = message.arguments["instance"]["uuid"]
             attempt = message.arguments["filter_properties"]["retry"]["num_attempts"]
             self.arrived[uuid, attempt].add(message.server)
+            self.reached.add((uuid, attempt))
             claim = self._world.db.claims.get((uuid, attempt))
             if claim is None or not claim.live or self._world.db.hosts[claim.host_id].host != message.server:
                 self.without_claim.append(f"{uuid} {attempt} {message.server}")
@@ -89,38 +96,22 @@ class Contract(RuleBasedStateMachine):
         if self.sent:
             self.unacknowledged.append(data.draw(st.sampled_from(self.sent)))
 
-    @rule(most=st.integers(1, 5))
-    def work(self, most: int) -> None:
-        """A worker takes a batch and ends it."""
+    @rule(most=st.integers(1, 5), fault=st.sampled_from(FAULTS), nth=st.integers(1, 2))
+    def work(self, most: int, fault: str | None, nth: int) -> None:
+        """A worker takes a batch and ends it, unless something dies or goes away in the middle."""
+        world = self.world
+        if fault in CRASH_POINTS:
+            world.crash.arm(fault, nth)
+        elif fault in ("away", "silent", "deaf"):
+            setattr(world.bus, fault, True)
+        elif fault == "forgets":
+            world.store.forgets = True
+        elif fault is not None:
+            world.store.away = {fault}
         self._run(self.unacknowledged[:most])
-
-    @rule(most=st.integers(1, 5), point=st.sampled_from(CRASH_POINTS), nth=st.integers(1, 2))
-    def die(self, most: int, point: str, nth: int) -> None:
-        """A worker takes a batch and dies in the middle of it, unless it never gets there."""
-        self.world.crash.arm(point, nth)
-        self._run(self.unacknowledged[:most])
-        self.world.crash.arm(None)
-
-    @rule(most=st.integers(1, 5), method=st.sampled_from(["prior", "commit", "sent", "end_claim"]))
-    def work_without_sql(self, most: int, method: str) -> None:
-        """SQL is away for one of the calls."""
-        self.world.store.away = {method}
-        self._run(self.unacknowledged[:most])
-        self.world.store.away = set()
-
-    @rule(most=st.integers(1, 5))
-    def forget_the_answer(self, most: int) -> None:
-        """SQL commits and the connection is lost."""
-        self.world.store.forgets = True
-        self._run(self.unacknowledged[:most])
-        self.world.store.forgets = False
-
-    @rule(most=st.integers(1, 5), how=st.sampled_from(["away", "silent"]))
-    def work_without_broker(self, most: int, how: str) -> None:
-        """The broker takes nothing, or takes it and says nothing."""
-        setattr(self.world.bus, how, True)
-        self._run(self.unacknowledged[:most])
-        setattr(self.world.bus, how, False)
+        world.crash.arm(None)
+        world.bus.away = world.bus.silent = world.bus.deaf = world.store.forgets = False
+        world.store.away = set()
 
     @rule(host=st.sampled_from(HOSTS), times=st.integers(1, 20))
     def rival(self, host: str, times: int) -> None:
@@ -178,6 +169,8 @@ class Contract(RuleBasedStateMachine):
         world.store.lost.clear()
         self._run(self.unacknowledged)
         assert self.unacknowledged == []
+        for claim in world.db.claims.values():
+            assert not claim.live or claim.key in world.bus.reached, f"{claim.key} was claimed but never cast"
         world.time.advance(1000.0)
         self._upkeep()
         assert world.bus.without_claim == []
@@ -227,8 +220,8 @@ class Contract(RuleBasedStateMachine):
 
 
 Contract.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=30,
+    max_examples=100,
+    stateful_step_count=40,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
