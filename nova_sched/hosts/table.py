@@ -181,8 +181,10 @@ class HostTable:
         rows = np.array([self._rows[host_id] for host_id in ids], dtype=np.intp)
         changed = own["disabled"][rows] != values["disabled"]
         changed |= own["aggregate_codes"][rows] != values["aggregate_codes"]
-        changed |= own["hosts"][rows] != values["hosts"]
-        changed |= own["nodes"][rows] != values["nodes"]
+        renamed = (own["hosts"][rows] != values["hosts"]) | (own["nodes"][rows] != values["nodes"])
+        if renamed.any():
+            self.frame.names.forget()
+            changed |= renamed
         for name in STATIC_COLUMNS:
             before, after = own[name][rows], values[name]
             changed |= (before != after) & ~(np.isnan(before) & np.isnan(after))

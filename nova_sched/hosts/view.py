@@ -68,6 +68,10 @@ class NameIndex:
         self._names = {"hosts": hosts, "nodes": nodes}
         self._rows: dict[str, dict[Any, list[int]]] = {}
 
+    def forget(self) -> None:
+        """Names changed in place; read them again when next asked."""
+        self._rows.clear()
+
     def mask(self, column: str, names: Iterable[Any]) -> NDArray[np.bool_]:
         """Mask over the whole table of the rows whose name is one of these. ``column``: hosts or nodes."""
         rows = self._rows.get(column)

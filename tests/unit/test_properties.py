@@ -127,6 +127,7 @@ def requests(draw: st.DrawFn) -> SchedulingRequest:
         instances=tuple(InstanceRef(f"i{number}", number) for number in range(count)),
         flavor=flavor,
         amounts=Amounts(flavor.vcpus, flavor.memory_mb, flavor.root_gb * 1024),
+        instance_type_id=flavor.id,
         image=Image(id=draw(st.sampled_from(["plain", "isolated"]))),
         project_id=draw(st.sampled_from(["p1", "p3"])),
         availability_zone=draw(st.sampled_from([None, "", "z1", "nova"])),
