@@ -7,6 +7,7 @@ import logging
 import pytest
 
 from nova_sched.errors import NoValidHost, PluginError
+from nova_sched.model.states import ClaimState
 from nova_sched.service.ports import DecisionRecord
 from tests.unit.service.world import World, build, chance, message, resize, select, uuid_of
 
@@ -44,7 +45,7 @@ def test_those_that_fit_are_built_and_every_other_one_ends_in_error_with_its_own
     built = [number for number in range(1, 11) if world.casts_of(number)]
     assert built == [1, 2, 3, 4]
     for number in range(5, 11):
-        assert world.db.instances[uuid_of(number)]["vm_state"] == "error"
+        assert world.db.instances[uuid_of(number)].vm_state == "error"
         assert len(world.db.events[uuid_of(number), 1]) == 1
     types = world.bus.event_types()
     assert types.count("scheduler.run_instance.start") == types.count("scheduler.run_instance.end") == 1
@@ -106,7 +107,9 @@ def test_a_plugin_that_breaks_fails_its_own_request_alone_with_a_traceback(caplo
 def test_a_request_that_cannot_be_rendered_fails_alone_and_claims_nothing():
     world = World()
     broken = build(2)
-    object.__setattr__(broken.passthrough, "request_spec", {"instance_properties": 5, "instance_uuids": [uuid_of(2)]})
+    object.__setattr__(
+        broken.passthrough, "request_spec", {"instance_properties": 5, "instance_uuids": [uuid_of(2)]}
+    )
     world.run(build(1), broken)
     assert world.host_of(1)
     assert world.host_of(2) is None
@@ -126,7 +129,7 @@ def test_a_fault_of_the_loop_itself_meets_only_the_request_that_causes_it():
     assert all(ticket.done for ticket in tickets)
     assert world.host_of(1)
     assert world.host_of(3)
-    assert world.db.instances[uuid_of(2)]["vm_state"] == "error"
+    assert world.db.instances[uuid_of(2)].vm_state == "error"
 
 
 def test_select_destinations_answers_hosts_and_limits_and_claims_them_for_a_while():
@@ -134,11 +137,14 @@ def test_select_destinations_answers_hosts_and_limits_and_claims_them_for_a_whil
     (ticket,) = world.run(select(1, 2))
     assert [found["host"] for found in ticket.result()] == ["h1", "h2"] or len(ticket.result()) == 2
     assert {"host", "nodename", "limits"} == set(ticket.result()[0])
-    assert world.bus.event_types() == ["scheduler.select_destinations.start", "scheduler.select_destinations.end"]
+    assert world.bus.event_types() == [
+        "scheduler.select_destinations.start",
+        "scheduler.select_destinations.end",
+    ]
     assert world.bus.casts == []
     assert world.host_of(1)
     claim = world.db.live(uuid_of(1))[0]
-    assert claim.placed.ttl_seconds == world.delivery.select_claim_ttl_seconds
+    assert claim.ttl_seconds == world.delivery.select_claim_ttl_seconds
 
 
 def test_select_destinations_is_all_or_nothing_and_says_so_to_the_caller():
@@ -163,7 +169,7 @@ def test_a_caller_that_asks_again_gets_the_same_hosts():
 def test_a_running_guest_is_claimed_a_second_time_under_a_key_of_its_own():
     world = World()
     world.run(build(1))
-    world.db.say(uuid_of(1), 1, world.db.claims[uuid_of(1), 1].state.__class__.HELD)
+    world.db.say(uuid_of(1), 1, ClaimState.HELD)
     (ticket,) = world.run(select(1, ignore_hosts=["h1"]))
     assert ticket.result()[0]["host"] != "h1"
     assert len(world.db.live(uuid_of(1))) == 2

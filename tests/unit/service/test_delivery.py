@@ -53,8 +53,8 @@ def test_3_4_a_crash_after_the_commit_repeats_the_same_cast_to_the_claim_s_own_h
     world = World()
     crash(world, point, build(1))
     claimed = world.host_of(1)
-    limits = world.db.live(uuid_of(1))[0].placed.placement.limits
-    world.db.add_host("bigger", memory_mb=2**20)
+    limits = world.db.live(uuid_of(1))[0].limits
+    world.add_host("bigger", memory_mb=2**20)
     world.run(build(1))
     casts = world.casts_of(1)
     assert casts
@@ -79,7 +79,7 @@ def test_4_a_claim_past_claimed_gets_no_cast_and_its_message_is_done():
 def test_4_a_guest_that_came_and_went_is_not_built_again():
     world = World()
     world.run(build(1))
-    claim = world.db.live(uuid_of(1))[0]
+    claim = world.db.live(uuid_of(1))[0].row
     claim.state, claim.ended_reason = ClaimState.ENDED, EndReason.OPERATOR
     world.run(build(1))
     assert len(world.casts_of(1)) == 1
@@ -92,7 +92,7 @@ def test_5_final_states_win_over_a_repeat(end):
         world.run(build(1, memory_mb=10**6))
     else:
         crash(world, "after_commit", build(1))
-        world.db.delete(uuid_of(1)) if end == "delete" else world.db.expire(uuid_of(1), 1)
+        world.db.delete_instance(uuid_of(1)) if end == "delete" else world.db.expire(uuid_of(1), 1)
     world.bus.published.clear()
     faults = len(world.db.faults)
     (ticket,) = world.run(build(1))
@@ -191,8 +191,8 @@ def test_8_an_undeliverable_cast_ends_its_claim_and_goes_to_the_next_ranked_host
     world.run(build(1))
     assert [cast.server for cast in world.casts_of(1)] == ["h3"]
     assert world.host_of(1) == "h3"
-    assert [claim.ended_reason for claim in world.db.ended] == [EndReason.UNDELIVERABLE] * 2
-    assert world.db.named("h1").claimed == [0] * 5
+    assert [claim.row.ended_reason for claim in world.db.ended] == [EndReason.UNDELIVERABLE] * 2
+    assert world.db.claimed_mb("h1") == 0
     types = world.bus.event_types()
     assert types[0].endswith(".start")
     assert types[-1].endswith(".end")
@@ -205,8 +205,8 @@ def test_8_with_every_host_undeliverable_the_instance_ends_in_error_and_no_claim
     world.run(build(1))
     assert world.casts_of(1) == []
     assert world.host_of(1) is None
-    assert world.db.instances[uuid_of(1)]["vm_state"] == "error"
-    assert all(host.claimed == [0] * 5 for host in world.db.hosts.values())
+    assert world.db.instances[uuid_of(1)].vm_state == "error"
+    assert all(world.db.claimed_mb(f"h{number}") == 0 for number in (1, 2, 3))
     assert world.bus.event_types()[-1] == "scheduler.run_instance.end"
 
 
@@ -215,7 +215,7 @@ def test_8_undeliverable_casts_are_tried_a_bounded_number_of_times():
     world.bus.dead_hosts = {f"h{number}" for number in range(1, 31)}
     world.run(build(1))
     assert world.counted("undeliverable_casts") == 4
-    assert world.db.instances[uuid_of(1)]["vm_state"] == "error"
+    assert world.db.instances[uuid_of(1)].vm_state == "error"
 
 
 def test_8_a_repeated_cast_that_is_undeliverable_moves_on_too():
@@ -306,12 +306,11 @@ def test_11_a_higher_attempt_of_a_failed_instance_is_a_new_decision():
 def test_12_a_lost_guard_reads_the_row_again_and_takes_the_next_ranked_host():
     world = World()
     world.run(build(1))
-    rival = world.db.named("h2")
     commit = world.db.commit
 
     def full(*arguments):
         world.db.commit = commit  # type: ignore[method-assign]
-        world.db.take(rival, memory_mb=rival.memory_mb)
+        world.db.update_host(world.db.named("h2")["id"], free_ram_mb=0, memory_mb_used=18000)
         return commit(*arguments)
 
     world.db.commit = full  # type: ignore[method-assign]
@@ -340,7 +339,7 @@ def test_12_refusals_without_end_end_in_error_after_a_bounded_number():
     world = World(hosts=1, delivery=DeliverySettings(claim_retries_max=5))
     world.store.lost["h1"] = 1000
     world.run(build(1))
-    assert world.db.instances[uuid_of(1)]["vm_state"] == "error"
+    assert world.db.instances[uuid_of(1)].vm_state == "error"
     assert world.counted("claims_lost", "host") == 6
     assert world.time.seconds - 1000.0 < 1.0, "the pauses between the tries are short"
 
@@ -358,7 +357,7 @@ def test_12_a_call_that_loses_one_claim_gives_back_the_others_and_decides_all_ag
     world.store.lost["h2"] = 1
     (ticket,) = world.run(select(1, 2, 3, memory_mb=16384))
     assert len(ticket.result()) == 3
-    assert sum(host.claimed[3] for host in world.db.hosts.values()) == 3
+    assert sum(host["claimed_instances"] for host in world.db.hosts.values()) == 3
 
 
 def test_13_the_loser_of_a_race_for_a_group_decides_again_with_its_new_member():
@@ -396,7 +395,7 @@ def test_16_an_outcome_the_database_cannot_take_ends_in_error_and_the_others_sta
     world.run(build(1), build(2), build(3))
     assert world.host_of(1)
     assert world.host_of(3)
-    assert world.db.instances[uuid_of(2)]["vm_state"] == "error"
+    assert world.db.instances[uuid_of(2)].vm_state == "error"
 
 
 def test_20_a_reschedule_ends_the_older_claim_in_its_own_commit():
@@ -404,7 +403,7 @@ def test_20_a_reschedule_ends_the_older_claim_in_its_own_commit():
     world.run(build(1))
     world.run(build(1, attempt=2, tried=(("h1", "h1.node"),)))
     assert world.host_of(1) == "h2"
-    assert world.db.claims[uuid_of(1), 1].ended_reason is EndReason.RESCHEDULED
+    assert world.db.claims[uuid_of(1), 1].row.ended_reason is EndReason.RESCHEDULED
     assert world.casts_of(1)[-1].arguments["filter_properties"]["retry"] == {
         "num_attempts": 2,
         "hosts": [["h1", "h1.node"], ["h2", "h2.node"]],
@@ -425,7 +424,7 @@ def test_20_a_message_of_an_older_attempt_changes_nothing():
 
 def test_22_an_instance_deleted_before_its_cast_is_dropped_quietly_and_counted(caplog):
     world = World()
-    world.db.delete(uuid_of(1))
+    world.db.delete_instance(uuid_of(1))
     with caplog.at_level(logging.INFO):
         (ticket,) = world.run(build(1))
     assert ticket.done
@@ -439,7 +438,7 @@ def test_23_an_instance_deleted_between_decision_and_commit_gets_no_cast_and_the
     commit = world.db.commit
 
     def deleted_meanwhile(*arguments):
-        world.db.delete(uuid_of(1))
+        world.db.delete_instance(uuid_of(1))
         return commit(*arguments)
 
     world.db.commit = deleted_meanwhile  # type: ignore[method-assign]
@@ -452,7 +451,7 @@ def test_23_an_instance_deleted_between_decision_and_commit_gets_no_cast_and_the
 def test_23_an_instance_deleted_between_commit_and_repeat_gets_no_cast():
     world = World()
     crash(world, "after_commit", build(1, 2))
-    world.db.delete(uuid_of(1))
+    world.db.delete_instance(uuid_of(1))
     world.run(build(1, 2))
     assert world.casts_of(1) == []
     assert len(world.casts_of(2)) == 1
@@ -514,5 +513,5 @@ def test_a_message_put_aside_ends_its_instances_in_error_unless_they_are_past_th
     assert world.host_of(1) == "h1"
     for number in (2, 3):
         assert world.host_of(number) is None
-        assert world.db.instances[uuid_of(number)]["vm_state"] == "error"
+        assert world.db.instances[uuid_of(number)].vm_state == "error"
     assert len(world.db.outbox) == 2, "their events are left to upkeep"

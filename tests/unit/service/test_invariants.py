@@ -19,7 +19,19 @@ from tests.unit.service.world import World, build, uuid_of
 
 INSTANCES = 8
 HOSTS = ("h1", "h2", "h3")
-FAULTS = (None, None, *CRASH_POINTS, "prior", "commit", "sent", "end_claim", "forgets", "away", "silent", "deaf")
+FAULTS = (
+    None,
+    None,
+    *CRASH_POINTS,
+    "prior",
+    "commit",
+    "sent",
+    "end_claim",
+    "forgets",
+    "away",
+    "silent",
+    "deaf",
+)
 HELD = (StoreUnavailable, BusUnavailable, Crashed)
 
 
@@ -45,7 +57,11 @@ class Queues(RecordingBus):
             self.arrived[uuid, attempt].add(message.server)
             self.reached.add((uuid, attempt))
             claim = self._world.db.claims.get((uuid, attempt))
-            if claim is None or not claim.live or self._world.db.hosts[claim.host_id].host != message.server:
+            if (
+                claim is None
+                or not claim.row.live
+                or self._world.db.hosts[claim.row.host_id]["host"] != message.server
+            ):
                 self.without_claim.append(f"{uuid} {attempt} {message.server}")
         return None
 
@@ -54,7 +70,7 @@ class Queues(RecordingBus):
         self.dead_hosts.add(host)
         for key, servers in self.arrived.items():
             claim = self._world.db.claims.get(key)
-            if claim is None or claim.state is ClaimState.CLAIMED:
+            if claim is None or claim.row.state is ClaimState.CLAIMED:
                 servers.discard(host)
 
 
@@ -83,12 +99,12 @@ class Contract(RuleBasedStateMachine):
     @rule(data=st.data())
     def reschedule(self, data: st.DataObject) -> None:
         """A build failed at its host, which asks for another one."""
-        built = [claim for claim in self.world.db.claims.values() if claim.state is ClaimState.BUILDING]
+        built = [claim for claim in self.world.db.claims.values() if claim.row.state is ClaimState.BUILDING]
         if built:
             claim = data.draw(st.sampled_from(built))
-            host = self.world.db.hosts[claim.host_id]
-            number = int(claim.uuid[:8])
-            self._send(build(number, attempt=claim.attempt + 1, tried=((host.host, host.node),)))
+            host = self.world.db.hosts[claim.row.host_id]
+            number = int(claim.row.uuid[:8])
+            self._send(build(number, attempt=claim.row.attempt + 1, tried=((host["host"], host["node"]),)))
 
     @rule(data=st.data())
     def duplicate(self, data: st.DataObject) -> None:
@@ -132,17 +148,17 @@ class Contract(RuleBasedStateMachine):
     def delete(self, number: int) -> None:
         """The user changed their mind."""
         if uuid_of(number) in self.asked:
-            self.world.db.delete(uuid_of(number))
+            self.world.db.delete_instance(uuid_of(number))
 
     @rule(number=st.integers(1, INSTANCES), state=st.sampled_from([ClaimState.BUILDING, ClaimState.HELD]))
     def agent_reports(self, number: int, state: ClaimState) -> None:
         """An agent got a build and says so."""
         for claim in self.world.db.live(uuid_of(number)):
-            host = self.world.db.hosts[claim.host_id].host
-            if host in self.world.bus.arrived[claim.key] and claim.state is ClaimState.CLAIMED:
+            host = self.world.db.hosts[claim.row.host_id]["host"]
+            if host in self.world.bus.arrived[claim.row.key] and claim.row.state is ClaimState.CLAIMED:
                 if state is ClaimState.HELD:
                     continue
-                self.world.db.say(claim.uuid, claim.attempt, state)
+                self.world.db.say(*claim.row.key, state)
 
     @rule(seconds=st.sampled_from([1.0, 100.0, 160.0, 400.0]))
     def time_passes(self, seconds: float) -> None:
@@ -156,9 +172,10 @@ class Contract(RuleBasedStateMachine):
         if not hasattr(self, "world"):
             return
         for host in self.world.db.hosts.values():
-            assert host.claimed[1] <= host.memory_mb
-            live = [c for c in self.world.db.claims.values() if c.host_id == host.id and c.counted]
-            assert host.claimed[1] == sum(claim.amounts.memory_mb for claim in live)
+            assert host["claimed_memory_mb"] <= host["memory_mb"]
+            rows = [claim.row for claim in self.world.db.claims.values()]
+            counted = [row for row in rows if row.host_id == host["id"] and row.counted]
+            assert host["claimed_memory_mb"] == sum(row.amounts.memory_mb for row in counted)
 
     def teardown(self) -> None:
         """Everything heals, everything is delivered to its end; then the contract must have been kept."""
@@ -170,7 +187,9 @@ class Contract(RuleBasedStateMachine):
         self._run(self.unacknowledged)
         assert self.unacknowledged == []
         for claim in world.db.claims.values():
-            assert not claim.live or claim.key in world.bus.reached, f"{claim.key} was claimed but never cast"
+            assert not claim.row.live or claim.row.key in world.bus.reached, (
+                f"{claim.row.key} was claimed but never cast"
+            )
         world.time.advance(1000.0)
         self._upkeep()
         assert world.bus.without_claim == []
@@ -184,15 +203,15 @@ class Contract(RuleBasedStateMachine):
     def _ended(self, uuid: str) -> None:
         row = self.world.db.instances[uuid]
         live = self.world.db.live(uuid)
-        if row["deleted"]:
-            assert all(claim.state is not ClaimState.CLAIMED for claim in live)
-        elif row["vm_state"] == "error":
+        if row.deleted:
+            assert all(claim.row.state is not ClaimState.CLAIMED for claim in live)
+        elif row.vm_state == "error":
             assert live == []
             assert any(fault[0] == uuid for fault in self.world.db.faults)
-            assert (uuid, row["attempt"]) in self.world.db.events
+            assert (uuid, row.attempt) in self.world.db.events
         else:
             (claim,) = live
-            assert claim.attempt == row["attempt"]
+            assert claim.row.attempt == row.attempt
 
     def _send(self, request: SchedulingRequest) -> None:
         self.asked.update(request.uuids)
@@ -213,10 +232,9 @@ class Contract(RuleBasedStateMachine):
 
     def _upkeep(self) -> None:
         for claim in list(self.world.db.claims.values()):
-            assert claim.placed is not None
-            age = self.world.time.seconds - claim.created_at
-            if claim.state is ClaimState.CLAIMED and age >= claim.placed.ttl_seconds:
-                self.world.db.expire(*claim.key)
+            age = self.world.time.seconds - claim.made_at
+            if claim.row.state is ClaimState.CLAIMED and age >= claim.ttl_seconds:
+                self.world.db.expire(*claim.row.key)
 
 
 Contract.TestCase.settings = settings(

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from nova_sched.drivers.chance import ChanceDriver
 from nova_sched.drivers.filtering import FilterDriver
+from nova_sched.hosts.schema import HostDelta
 from nova_sched.hosts.table import HostTable
-from nova_sched.model.facts import GroupFact
 from nova_sched.model.messages import Cast
 from nova_sched.model.request import SchedulingRequest
+from nova_sched.model.states import ClaimState, EndReason
 from nova_sched.service.batch import Batch
+from nova_sched.service.ports import DecisionRecord, Failed, Outcome, Placed, Verdict, VerdictKind
 from nova_sched.service.refresh import HostRefresher
 from nova_sched.service.tickets import Ticket
 from nova_sched.settings import BusSettings, DeliverySettings, FilterSettings, SchedulerSettings, Settings
 from nova_sched.testing.fakes import CountingObserver, CrashAt, ManualClock, RecordingBus, RefusingStore
+from nova_sched.testing.rows import MemoryClaim
+from nova_sched.testing.store import MemoryStore
 from nova_sched.wire import inbound
 from nova_sched.wire.outbound import Outbound
-from tests.unit.service.memory import MemoryDatabase
 
 SCHEDULER = SchedulerSettings(
     filters=FilterSettings(
@@ -34,14 +39,84 @@ def uuid_of(number: int) -> str:
     return f"{number:08d}-0000-4000-8000-000000000000"
 
 
+class Database(MemoryStore):
+    """The store in memory, and what tests ask of it beside the contract.
+
+    ``faults``: (uuid, reason, traceback) of every failure. ``events``: message ids of ERROR events by (uuid, attempt).
+    ``ended``: claims that gave way to another one of the same key. ``reads``: kinds of host reads, in order.
+    """
+
+    def __init__(self, time: ManualClock) -> None:
+        super().__init__(lambda: time.seconds)
+        self.faults: list[tuple[str, str, str | None]] = []
+        self.events: dict[tuple[str, int], set[str]] = defaultdict(set)
+        self.ended: list[MemoryClaim] = []
+        self.reads: list[str] = []
+
+    def commit(self, outcomes: Sequence[Outcome], records: Sequence[DecisionRecord] = ()) -> list[Verdict]:
+        replaced = {key: claim for key, claim in self.claims.items() if claim.row.live}
+        verdicts = super().commit(outcomes, records)
+        for outcome, verdict in zip(outcomes, verdicts, strict=True):
+            if verdict.kind is not VerdictKind.COMMITTED:
+                continue
+            if isinstance(outcome, Placed) and outcome.replaces_host_id is not None:
+                self.ended.append(replaced[outcome.key])
+            elif isinstance(outcome, Failed):
+                uuid = outcome.instance.uuid or ""
+                self.faults.append((uuid, outcome.reason, outcome.traceback))
+                if outcome.event is not None:
+                    self.events[uuid, outcome.request.attempt].add(outcome.event.message_id)
+        return verdicts
+
+    def read_delta(self, cursor: Any | None) -> HostDelta:
+        self.reads.append("full" if cursor is None else "delta")
+        return super().read_delta(cursor)
+
+    def read_rows(self, host_ids: Collection[int]) -> HostDelta:
+        self.reads.append("rows")
+        return super().read_rows(host_ids)
+
+    def named(self, host: str) -> dict[str, Any]:
+        """The row of a host."""
+        return next(row for row in self.hosts.values() if row["host"] == host)
+
+    def claimed_mb(self, host: str) -> int:
+        """RAM that claims hold on a host."""
+        claimed: int = self.named(host)["claimed_memory_mb"]
+        return claimed
+
+    def live(self, uuid: str) -> list[MemoryClaim]:
+        """Live claims for one instance."""
+        return [claim for claim in self.claims.values() if claim.row.guest_uuid == uuid and claim.row.live]
+
+    def say(self, uuid: str, attempt: int, state: ClaimState) -> None:
+        """An agent's word about a claim."""
+        claim = self.claims.get((uuid, attempt))
+        if claim is not None and claim.row.live:
+            if state is ClaimState.HELD and claim.row.counted:
+                self.end_claim(uuid, attempt, claim.row.host_id, EndReason.OPERATOR)
+                claim.row.ended_reason = None
+            claim.row.state = state
+
+    def expire(self, uuid: str, attempt: int) -> None:
+        """Upkeep: the claim's life is over, the instance ends in ERROR with its event."""
+        claim = self.claims[uuid, attempt]
+        self.end_claim(uuid, attempt, claim.row.host_id, EndReason.EXPIRED)
+        self.instances[uuid].vm_state = "error"
+        self.faults.append((uuid, "expired", None))
+        self.events[uuid, attempt].add(f"expired {uuid} {attempt}")
+
+
 class World:
     """``db``, ``bus``, ``store`` (refuses on demand), ``crash`` and ``time``; hosts h1…hn of 8 vCPUs and 16 GB."""
 
-    def __init__(self, hosts: int = 3, *, driver: Any = None, delivery: DeliverySettings | None = None) -> None:
+    def __init__(
+        self, hosts: int = 3, *, driver: Any = None, delivery: DeliverySettings | None = None
+    ) -> None:
         self.time = ManualClock()
-        self.db = MemoryDatabase(lambda: self.time.seconds)
+        self.db = Database(self.time)
         for number in range(1, hosts + 1):
-            self.db.add_host(f"h{number}", memory_mb=16384 + 1024 * (hosts - number))
+            self.add_host(f"h{number}", memory_mb=16384 + 1024 * (hosts - number))
         self.bus = RecordingBus()
         self.store = RefusingStore(self.db)
         self.crash = CrashAt()
@@ -72,9 +147,16 @@ class World:
         self.batch.run()
         return tickets
 
+    def add_host(self, name: str, memory_mb: int) -> None:
+        """An empty host."""
+        self.db.add_host(
+            name, f"{name}.node", vcpus=8, memory_mb=memory_mb, free_ram_mb=memory_mb, memory_mb_used=0, vcpus_used=0,
+            local_gb=1000, free_disk_gb=1000, local_gb_used=0,
+        )  # fmt: skip
+
     def add_group(self, name: str, policy: str = "anti-affinity") -> None:
         """A server group that requests may hint at by name."""
-        self.db.groups[name] = GroupFact(name, name, frozenset({policy}), {}, 0)
+        self.db.add_group(name, name, {policy})
 
     def casts_of(self, number: int) -> list[Cast]:
         """Build casts that reached a queue for one instance."""
@@ -84,7 +166,7 @@ class World:
         """Host of the one live claim of an instance; None when it has none."""
         live = self.db.live(uuid_of(number))
         assert len(live) <= 1
-        return self.db.hosts[live[0].host_id].host if live else None
+        return self.db.hosts[live[0].row.host_id]["host"] if live else None
 
     def counted(self, *labels: str) -> int:
         """A counter of the loop."""
@@ -123,7 +205,13 @@ def message(
     }
 
 
-CONTEXT = {"request_id": "req-1", "user_id": "user-1", "project_id": "project-1", "roles": ["member"], "auth_token": "tok"}
+CONTEXT = {
+    "request_id": "req-1",
+    "user_id": "user-1",
+    "project_id": "project-1",
+    "roles": ["member"],
+    "auth_token": "tok",
+}
 
 
 def build(*numbers: int, settings: Settings = SETTINGS, **how: Any) -> SchedulingRequest:
