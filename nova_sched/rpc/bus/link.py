@@ -121,6 +121,7 @@ class Link:
             sock = connection.transport.sock
             sock.settimeout(settings.write_timeout_seconds)
             channel = connection.channel(_CHANNEL_ID)
+            channel.auto_decode = False  # bodies stay bytes: most are never a text of ours
         except LINK_ERRORS as error:
             _discard(connection)
             raise BusUnavailable(f"{host.hostname}:{host.port}: {_one_line(error)}") from error

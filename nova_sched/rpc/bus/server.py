@@ -360,4 +360,4 @@ class BusServer:
         self._intake.give_back(group, suspected=False)
         self._held = None
         if not self._stopping.is_set():
-            self._stopping.wait(_HOLD_PAUSE_SECONDS[1])
+            self._stopping.wait(min(_HOLD_PAUSE_SECONDS[1], self._give_back_after_seconds))

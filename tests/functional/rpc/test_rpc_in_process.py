@@ -122,6 +122,9 @@ class House:
         )
         self.api = SchedulerAPI(self.transport, timeout_seconds=5)
 
+    def select(self, spec: Any, **context: Any) -> list[dict[str, Any]]:
+        return self.api.select_destinations(context, spec, {})
+
     def boot(self, spec: Any) -> None:
         self.api.run_instance({"request_id": "r"}, spec, "pw", [], None, True, {}, False)
 
@@ -138,7 +141,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
 def test_casts_and_calls_are_answered_at_the_end_of_their_batch(house: House) -> None:
     """What a deferred answer is set to is what the caller gets."""
     house.boot("a")
-    assert house.api.select_destinations({"request_id": "r9"}, "b", {}) == [{"host": "h"}]
+    assert house.select("b", request_id="r9") == [{"host": "h"}]
     until(lambda: len(house.scheduler.seen) == 2)
     assert {"request_spec": "b", "request_id": "r9"} in house.scheduler.seen
     assert house.api.get_hosts({}) is None
@@ -148,7 +151,7 @@ def test_casts_and_calls_are_answered_at_the_end_of_their_batch(house: House) ->
 def test_failures_arrive_as_our_classes(house: House) -> None:
     """NoValidHost and InstanceNotFound keep class and text."""
     with pytest.raises(NoValidHost) as refused:
-        house.api.select_destinations({}, "full", {})
+        house.select("full")
     assert refused.value.reason == "no host has room"
     with pytest.raises(InstanceNotFound) as missing:
         house.api.get_instance({}, "5a6e")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import json
 import math
 import zlib
@@ -106,10 +107,8 @@ def test_brackets_inside_of_texts_are_not_depth() -> None:
 @given(st.binary(max_size=200))
 def test_bytes_are_refused_or_read_never_more(body: bytes) -> None:
     """No bytes at all raise anything but Poison."""
-    try:
-        decode_message(body, LIMITS)
-    except Poison as poison:
-        assert poison.reason
+    with contextlib.suppress(Poison):
+        assert decode_message(body, LIMITS)["method"]
 
 
 def delivery(body: Any, **properties: Any) -> Any:

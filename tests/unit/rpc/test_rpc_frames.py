@@ -42,7 +42,7 @@ def test_py_amqp_reads_what_was_written(
     body: bytes, key: str, expiration: int | None, mandatory: bool, frame_max: int
 ) -> None:
     """Exchange, key, flags, properties and body arrive as given, in as many body frames as the limit asks for."""
-    headers = {"reason": "näh", "count": 3, "flag": True}
+    headers: dict[str, str | int | bool] = {"reason": "näh", "count": 3, "flag": True}
     message = Outgoing("nova", key, body, "id-1", mandatory, expiration, headers)
     arguments, read = read_back(publish_frames(7, message, frame_max))
     assert arguments == (0, "nova", key, mandatory, False)
