@@ -56,7 +56,11 @@ class SchedulerAPI:
     VERSION = "3.0"
 
     def __init__(
-        self, transport: Any, settings: BusSettings | None = None, timeout_seconds: float = 60.0, retry: int = 3
+        self,
+        transport: Any,
+        settings: BusSettings | None = None,
+        timeout_seconds: float = 60.0,
+        retry: int = 3,
     ) -> None:
         settings = settings or BusSettings()
         topic, cap = settings.scheduler_topic, scheduler_cap(settings.scheduler_version_cap)
@@ -152,7 +156,9 @@ class SchedulerAPI:
         """Cast ``nova_sched`` 1.0: leave a tombstone, free what is claimed. Raises BusUnavailable."""
         self._own.cast(context, "delete_instance", "1.0", uuid=uuid)
 
-    def get_hosts(self, context: Context, marker: str | None = None, limit: int = 1000) -> list[dict[str, Any]]:
+    def get_hosts(
+        self, context: Context, marker: str | None = None, limit: int = 1000
+    ) -> list[dict[str, Any]]:
         """Call ``nova_sched`` 1.0: hosts after ``marker``, at most ``limit``. Raises BusUnavailable."""
         answer: list[dict[str, Any]] = self._own.call(context, "get_hosts", "1.0", marker=marker, limit=limit)
         return answer
