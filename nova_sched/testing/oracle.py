@@ -347,14 +347,9 @@ ONCE_PER_REQUEST = frozenset(
     }
 )
 
-#: Option of the multiplier → (raw value, floor of the scale, sign, whether it counts while its multiplier is 0).
+#: Option of the multiplier → (raw value, floor of the scale, sign, whether it counts while its multiplier is 0), in the
+#: order in which the weighers are summed, so that equal weights come out equal to the last bit.
 WEIGHERS: dict[str, tuple[Callable[[Oracle, Host], float | None], float | None, float, bool]] = {
-    "ram_weight_multiplier": (lambda o, h: h["free_ram"], 0.0, 1.0, True),
-    "cpu_weight_multiplier": (_weighable_vcpus, None, 1.0, False),
-    "disk_weight_multiplier": (lambda o, h: h["free_disk"], None, 1.0, False),
-    "io_ops_weight_multiplier": (lambda o, h: h["num_io_ops"], None, 1.0, False),
-    "num_instances_weight_multiplier": (lambda o, h: h["num_instances"], None, 1.0, False),
-    "build_failure_weight_multiplier": (lambda o, h: h["failed_builds"], None, -1.0, False),
     "soft_affinity_weight_multiplier": (
         lambda o, h: o.member_hosts.count(h["host"]) if "soft-affinity" in o.policies else 0,
         None,
@@ -367,4 +362,10 @@ WEIGHERS: dict[str, tuple[Callable[[Oracle, Host], float | None], float | None, 
         1.0,
         False,
     ),
+    "build_failure_weight_multiplier": (lambda o, h: h["failed_builds"], None, -1.0, False),
+    "cpu_weight_multiplier": (_weighable_vcpus, None, 1.0, False),
+    "disk_weight_multiplier": (lambda o, h: h["free_disk"], None, 1.0, False),
+    "num_instances_weight_multiplier": (lambda o, h: h["num_instances"], None, 1.0, False),
+    "io_ops_weight_multiplier": (lambda o, h: h["num_io_ops"], None, 1.0, False),
+    "ram_weight_multiplier": (lambda o, h: h["free_ram"], 0.0, 1.0, True),
 }
