@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
-from nova_sched.db.codec import name_of, text_of, value_of
+from nova_sched.db.codec import name_of, numa_to_list, text_of, value_of
 from nova_sched.db.engine import Database
 from nova_sched.db.sqltext import Statements, new_id
 from nova_sched.db.tables import decisions, instance_events
@@ -55,6 +55,12 @@ def decision_row(record: DecisionRecord) -> dict[str, Any]:
         "failed": max(0, len(request.instances) - placed),
         "record": _record_text(record, explanation),
     }
+
+
+def describe(record: DecisionRecord) -> dict[str, Any]:
+    """A record as the history keeps it, as plain JSON values, but whole: also why single hosts were refused."""
+    body: dict[str, Any] = value_of(text_of(_body(record, record.explanation.rounds, record.outcomes)))
+    return body
 
 
 def insert_decisions(connection: Connection, rows: Sequence[dict[str, Any]]) -> None:
@@ -110,11 +116,7 @@ def _record_text(record: DecisionRecord, explanation: Explanation) -> str:
     outcomes = dict(list(record.outcomes.items())[:OUTCOMES_KEPT])
     while True:
         shown = rounds if len(rounds) <= kept + 1 else (*rounds[:kept], rounds[-1])
-        body = {
-            "request": _request(record.request),
-            "outcomes": outcomes,
-            "explanation": _explanation(explanation, shown),
-        }
+        body = _body(record, shown, outcomes)
         text = text_of(body)
         if len(text) <= RECORD_BYTES_MAX or kept == 0:
             return (
@@ -125,12 +127,30 @@ def _record_text(record: DecisionRecord, explanation: Explanation) -> str:
         kept //= 2
 
 
+def _body(record: DecisionRecord, rounds: Sequence[Round], outcomes: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "request": _request(record.request),
+        "outcomes": outcomes,
+        "explanation": _explanation(record.explanation, rounds),
+    }
+
+
 def _request(request: SchedulingRequest) -> dict[str, Any]:
     flavor, amounts = request.flavor, request.amounts
     body: dict[str, Any] = {
         "instances": len(request.instances),
         "attempt": request.attempt,
-        "flavor": {"name": flavor.name, "id": flavor.flavorid, "extra_specs": dict(flavor.extra_specs)},
+        "flavor": {
+            "name": flavor.name,
+            "id": flavor.flavorid,
+            "type_id": flavor.id,
+            "vcpus": flavor.vcpus,
+            "memory_mb": flavor.memory_mb,
+            "root_gb": flavor.root_gb,
+            "ephemeral_gb": flavor.ephemeral_gb,
+            "swap_mb": flavor.swap_mb,
+            "extra_specs": dict(flavor.extra_specs),
+        },
         "amounts": [amounts.vcpus, amounts.memory_mb, amounts.disk_mb],
         "image": request.image.id,
     }
@@ -143,8 +163,11 @@ def _request(request: SchedulingRequest) -> dict[str, Any]:
         "force_nodes": request.force_nodes,
         "ignore_hosts": request.ignore_hosts,
         "excluded": request.excluded,
-        "pci_requests": len(request.pci_requests),
-        "numa_cells": 0 if request.numa is None else len(request.numa.cells),
+        "image_properties": dict(request.image.properties),
+        "os_type": request.os_type,
+        "instance_type_id": request.instance_type_id,
+        "pci_requests": [{"count": one.count, "spec": one.spec} for one in request.pci_requests],
+        "numa_cells": numa_to_list(request.numa),
     }
     body.update((name, value) for name, value in optional.items() if value)
     return body
@@ -184,6 +207,9 @@ def _round(round_: Round) -> dict[str, Any]:
         "weighed": [[w.host, w.node, w.weight, w.parts] for w in round_.weighed[:10]],
         "chosen": round_.chosen,
     }
+    refused = {step.name: step.refused for step in round_.steps if step.refused}
+    if refused:
+        body["refused"] = refused
     if len(round_.choices) > 1:
         body["choices"] = round_.choices[:20]
     return body

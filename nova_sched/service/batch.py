@@ -174,7 +174,9 @@ class Batch:
         for job in {id(job): job for job, _ in undeliverable}.values():
             job.undeliverable += 1
             if job.undeliverable > self._retries_max:
-                job.exhausted = f"No host could be reached: builds came back undeliverable {job.undeliverable} times."
+                job.exhausted = (
+                    f"No host could be reached: builds came back undeliverable {job.undeliverable} times."
+                )
 
     def _answer(self, job: Job) -> None:
         ticket = job.ticket

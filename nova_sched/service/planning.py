@@ -147,7 +147,9 @@ class Planner:
         seed = seed_of(job.request, job.rounds)
         job.rounds += 1
         mark = overlay.mark
-        decision = self._ask(request.excluding(*job.avoided) if job.avoided else request, overlay, facts, seed, Detail.COUNTS)
+        decision = self._ask(
+            request.excluding(*job.avoided) if job.avoided else request, overlay, facts, seed, Detail.COUNTS
+        )
         if decision.refusals and job.avoided:
             overlay.rollback(mark)
             job.avoided.clear()

@@ -147,7 +147,11 @@ class Job:
 
     def remaining(self) -> SchedulingRequest:
         """The request for the instances that are left to decide."""
-        return self.request if len(self.todo) == len(self.request.instances) else self.request.only(tuple(self.todo))
+        return (
+            self.request
+            if len(self.todo) == len(self.request.instances)
+            else self.request.only(tuple(self.todo))
+        )
 
     def exclude(self, host: HostNode) -> None:
         """Do not try this host again for this request."""

@@ -1,8 +1,9 @@
 """Ends a worker whose plugin hangs: says which one, shows where, and leaves the rest to redelivery.
 
 A thread looks at what the driver's guard says is running. A plugin that hangs inside of C code keeps that thread from
-running too (a regular expression does), so the interpreter's own timer is wound up at every look: when nobody winds it
-up any more it writes the stacks and ends the process.
+running too (a regular expression does), so the interpreter's own timer is wound up at every look: when nobody has wound
+it up for much longer than the limit, it writes the stacks and ends the process. Much longer, since a whole process that
+was merely stopped or starved for a while looks the same to that timer.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ EXIT_STATUS = 70
 
 _LOOKS_PER_TIMEOUT = 5
 _LOOK_MAX_SECONDS = 1.0
+_GRACE_SECONDS = 30.0
 
 
 class Watchdog:
@@ -32,6 +34,7 @@ class Watchdog:
 
     :param guard: what runs now; asked at every look, since a reload changes it. None: nothing to watch.
     :param timeout_seconds: time one call of one plugin may take.
+    :param grace_seconds: how much longer than that nobody may look, until the interpreter's timer ends the process.
     :param leave: ends the process with a status, without running any handler of it.
     """
 
@@ -40,12 +43,14 @@ class Watchdog:
         guard: Callable[[], PluginGuard | None],
         timeout_seconds: float,
         *,
+        grace_seconds: float = _GRACE_SECONDS,
         clock: Clock | None = None,
         leave: Callable[[int], object] = os._exit,
         stacks: TextIO | None = None,
     ) -> None:
         self._guard = guard
         self._timeout_seconds = timeout_seconds
+        self._patience_seconds = timeout_seconds + grace_seconds
         self._clock = clock or Clock()
         self._leave = leave
         self._stacks = stacks or sys.stderr
@@ -80,9 +85,7 @@ class Watchdog:
     def _watch(self) -> None:
         try:
             while not self._stopping.wait(self._pause_seconds):
-                faulthandler.dump_traceback_later(
-                    self._timeout_seconds + 2 * self._pause_seconds, exit=True, file=self._stacks
-                )
+                faulthandler.dump_traceback_later(self._patience_seconds, exit=True, file=self._stacks)
                 self.look()
         finally:
             faulthandler.cancel_dump_traceback_later()

@@ -20,7 +20,7 @@ HANGING = """
 
     logging.basicConfig(format="%(message)s")
     guard = PluginGuard()
-    watchdog = Watchdog(lambda: guard, timeout_seconds=0.4)
+    watchdog = Watchdog(lambda: guard, timeout_seconds=0.4, grace_seconds=0.6)
     watchdog.start()
 
     def quick():
@@ -39,7 +39,9 @@ HANGING = """
 def hanging(body: str) -> subprocess.CompletedProcess[str]:
     """A process whose plugin does ``body``."""
     code = textwrap.dedent(HANGING).format(body=body)
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
+    )
 
 
 def test_a_plugin_that_waits_for_ever_is_named_and_its_worker_ends():
