@@ -19,7 +19,6 @@ import oslo_messaging
 from nova_sched import errors
 
 NOVA_MODULE = "nova.exception"
-OWN_MODULE = "nova_sched.errors"
 _NO_HOST_TEXT = "No valid host was found. "
 _UUID = re.compile(r"Instance (\S+) could not be found")
 

@@ -80,25 +80,6 @@ class ConfirmedSender:
         finally:
             self._lock.release()
 
-    def declare(self, declarations: Sequence[Declaration], timeout_seconds: float) -> None:
-        """Make sure that these exist; raises as ``send`` does."""
-        deadline = time.monotonic() + timeout_seconds
-        with self._lock:
-            reason = "the broker did not answer in time"
-            while True:
-                try:
-                    self._ensure_open(deadline)
-                    self._declare_missing(declarations)
-                    return
-                except QueueMismatch:
-                    self._drop()
-                    raise
-                except LINK_ERRORS as error:
-                    reason = f"{type(error).__name__}: {error}"
-                    self._drop()
-                if time.monotonic() >= deadline:
-                    raise BusUnavailable(reason)
-
     def forget_declarations(self) -> None:
         """Declare everything again before the next message that needs it: somebody deleted a queue."""
         with self._lock:

@@ -117,9 +117,6 @@ def publish_frames(channel: int, message: Outgoing, frame_max: int) -> list[byte
     return pieces
 
 
-HEARTBEAT_FRAME = _FRAME.pack(8, 0, 0) + _END
-
-
 class FrameReader:
     """Cuts a byte stream into frames; keeps what is incomplete."""
 

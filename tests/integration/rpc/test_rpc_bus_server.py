@@ -16,6 +16,7 @@ import pytest
 from nova_sched.errors import BusUnavailable, NoValidHost, QueueMismatch, StoreUnavailable
 from nova_sched.rpc import Target
 from nova_sched.rpc import transport as transports
+from nova_sched.rpc.bus.crash import POINTS
 from nova_sched.rpc.bus.envelope import encode_message
 from nova_sched.rpcapi import SchedulerAPI
 from nova_sched.settings import DeliverySettings
@@ -494,6 +495,19 @@ def test_messages_of_the_recorded_topology_find_us(bus: Bus) -> None:
     exchanges = bus.rabbit.exchanges(bus.vhost)
     assert exchanges["nova"] == {"type": "topic", "durable": True}
     assert exchanges["scheduler_fanout"] == {"type": "fanout", "durable": False}
+
+
+def test_a_request_passes_the_crash_points_in_their_order(bus: Bus) -> None:
+    """Where fault tests kill a worker: before decoding, after taking, before and after the acknowledgement."""
+    passed: list[str] = []
+    bus.server(crash_point=passed.append)
+    bus.send_raw(cast(1))
+    until(lambda: "after_ack" in passed)
+    assert passed == ["before_decode", "after_take", "before_ack", "after_ack"]
+    assert SchedulerAPI(bus.transport, timeout_seconds=5).select_destinations({}, {}, {})
+    until(lambda: passed.count("after_ack") == 2)
+    assert passed[4:] == ["before_decode", "after_take", "before_reply", "before_ack", "after_ack"]
+    assert set(passed) <= set(POINTS)
 
 
 def test_bad_credentials_are_said_in_one_line(bus: Bus, caplog: pytest.LogCaptureFixture) -> None:

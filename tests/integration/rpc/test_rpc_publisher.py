@@ -224,6 +224,17 @@ def test_dead_hosts_of_the_url_are_passed_by(bus: Bus) -> None:
     publisher.close()
 
 
+def test_publishing_passes_its_crash_points(bus: Bus) -> None:
+    """Where fault tests kill a worker: before the first byte, after the last confirm."""
+    declare(bus, "compute.h1")
+    passed: list[str] = []
+    notifier = Notifier(_NoWire(), NotificationSettings(("noop",)))
+    publisher = make_publisher(bus.transport, notifier, "t", crash_point=passed.append)
+    publisher.publish([cast(1), cast(2)])
+    publisher.close()
+    assert passed == ["before_publish", "after_confirm"]
+
+
 def test_an_exchange_with_other_properties_is_refused(bus: Bus, publisher: Publisher) -> None:
     """QueueMismatch, not a retry for ever."""
     with bus.raw() as connection:
