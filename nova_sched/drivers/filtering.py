@@ -13,6 +13,7 @@ from nova_sched.drivers.refusals import refuse_impossible
 from nova_sched.errors import RequestRefused
 from nova_sched.hosts import numa, pci
 from nova_sched.hosts.overlay import Overlay
+from nova_sched.hosts.view import HostView
 from nova_sched.model.decision import Decision, Placement, Refusal
 from nova_sched.model.explanation import Detail, Explanation, Round
 from nova_sched.model.facts import Fact, Facts, InstanceFact
@@ -75,6 +76,19 @@ class FilterDriver:
     def plugins(self) -> Sequence[str]:
         """Names of the filters and weighers in use, in their order."""
         return [one.name for one in self._pipeline.filters] + [one.name for one in self._scorer.weighers]
+
+    def sift(self, request: SchedulingRequest, view: HostView, facts: Facts) -> Sieve:
+        """The hosts of ``view`` (a whole table) that a first guest could use now; nothing is weighed or consumed.
+
+        Raises RequestRefused and PluginError.
+        """
+        refuse_impossible(request, facts, self._settings, self._filter_names)
+        left, _ = candidates(view, request)
+        sieve = self._pipeline.sieve(view, request, left)
+        if not request.forced:
+            self._pipeline.check(request)
+            sieve.first_round(facts)
+        return sieve
 
     def decide(
         self,
@@ -160,9 +174,13 @@ class _Run:
         position = self._driver._scorer.draw(scores, self._rng)
         row = int(scores.rows[position])
         placement, topology, pools = self._placement(instance, row, float(scores.weights[position]))
+        told = self._told(index, scores, row, placement.limits)
         self._overlay.consume(row, self._request.amounts, topology, pools)
         self._placements.append(placement)
-        self._record(index, instance, sieve, scores, row, placement.limits)
+        if told is not None:
+            self._record(
+                index, instance, sieve, **told, after=self._narrator.after(row) if self._full else None
+            )
         if instance.uuid is not None:
             self._facts = self._facts.placed(
                 InstanceFact(
@@ -233,31 +251,25 @@ class _Run:
         pools = self._overlay.pools(row) if self._request.pci_requests else None
         return None if pools is None else pci.take(pools, self._request.pci_requests)
 
-    def _record(
-        self,
-        index: int,
-        instance: InstanceRef,
-        sieve: Sieve,
-        scores: Scores | None = None,
-        row: int | None = None,
-        limits: Limits | None = None,
-    ) -> None:
-        if not self._full and index >= ROUNDS_KEPT and row is not None:
-            return
+    def _told(self, index: int, scores: Scores, row: int, limits: Limits | None) -> dict[str, Any] | None:
+        """What the record says about a choice; asked before the guest is consumed. None = this round is not kept."""
+        if self._full:
+            weighed = np.argsort(-scores.weights, kind="stable").tolist()
+            choices = scores.choices(self._driver._scorer.subset_size).tolist()
+        elif index < ROUNDS_KEPT:
+            weighed = scores.top(self._top)
+            choices = scores.choices_among(weighed, self._driver._scorer.subset_size)
+        else:
+            return None
+        return {
+            "weighed": self._narrator.weighed(scores, weighed),
+            "choices": self._narrator.names(scores.rows[choices]),
+            "chosen": self._narrator.name(row),
+            "limits": limits,
+        }
+
+    def _record(self, index: int, instance: InstanceRef, sieve: Sieve, **told: Any) -> None:
         narrator, full = self._narrator, self._full
-        kept: dict[str, Any] = {}
-        if scores is not None and row is not None:
-            everything = (
-                np.argsort(-scores.weights, kind="stable").tolist() if full else scores.top(self._top)
-            )
-            choices = scores.rows[scores.choices(self._driver._scorer.subset_size)]
-            kept = {
-                "weighed": narrator.weighed(scores, everything),
-                "choices": narrator.names(choices if full else choices[: self._top]),
-                "chosen": narrator.name(row),
-                "limits": limits,
-                "after": narrator.after(row) if full else None,
-            }
         self._rounds.append(
             Round(
                 index=index,
@@ -265,7 +277,7 @@ class _Run:
                 hosts_seen=sieve.steps[0].hosts_in if sieve.steps else sieve.count,
                 steps=narrator.named(sieve.steps, self._facts) if full else narrator.counted(sieve.steps),
                 filtered=narrator.names(np.flatnonzero(sieve.left)) if full else None,
-                **kept,
+                **told,
             )
         )
 

@@ -45,12 +45,9 @@ def checked_mask(name: str, mask: Any, rows: int) -> NDArray[np.bool_]:
 
 
 def checked_column(name: str, values: Any, rows: int) -> NDArray[np.float64]:
-    """``values`` copied as float64 if they are numbers, one per row. Raises PluginError.
-
-    Copied, since a plugin may hand out a column of its view, which changes when guests are consumed.
-    """
+    """``values`` as float64 if they are numbers, one per row. Raises PluginError."""
     try:
-        column = np.array(values, dtype=np.float64)
+        column = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise PluginError(name, "its weights are not numbers") from None
     if column.shape != (rows,):

@@ -18,6 +18,7 @@ from nova_sched.plugins.guard import PluginGuard, checked_mask
 @dataclass(slots=True)
 class _Kept:
     mask: Mask
+    passes_all: bool
     origin: object
     stamp: int
 
@@ -44,22 +45,22 @@ class MaskCache:
         view: HostView,
         request: SchedulingRequest,
         facts: Facts,
-    ) -> Mask:
-        """Mask of filter number ``index`` over ``view``, which must be a whole table. Read-only."""
+    ) -> Mask | None:
+        """Mask of filter number ``index`` over ``view``, which must be a whole table. Read-only; None = all pass."""
         kept = self._kept.get((index, key))
         if kept is None or kept.origin is not view.origin:
-            mask = self._ask(asked, view, request, facts)
-        elif kept.stamp == view.static_stamp and len(kept.mask) == len(view):
-            self._kept.move_to_end((index, key))
-            return kept.mask
-        else:
-            mask = self._updated(kept, asked, view, request, facts)
-        mask.flags.writeable = False
-        self._kept[index, key] = _Kept(mask, view.origin, view.static_stamp)
+            kept = self._keep(self._ask(asked, view, request, facts), view)
+        elif kept.stamp != view.static_stamp or len(kept.mask) != len(view):
+            kept = self._keep(self._updated(kept, asked, view, request, facts), view)
+        self._kept[index, key] = kept
         self._kept.move_to_end((index, key))
         if len(self._kept) > self._capacity:
             self._kept.popitem(last=False)
-        return mask
+        return None if kept.passes_all else kept.mask
+
+    def _keep(self, mask: Mask, view: HostView) -> _Kept:
+        mask.flags.writeable = False
+        return _Kept(mask, bool(mask.all()), view.origin, view.static_stamp)
 
     def has(self, index: int, key: Hashable) -> bool:
         """Whether a mask is kept under this key."""

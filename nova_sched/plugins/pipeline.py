@@ -58,18 +58,22 @@ class FilterPipeline:
 
     def _mask(
         self, index: int, view: HostView, request: SchedulingRequest, facts: Facts, left: Mask, count: int
-    ) -> Mask:
-        """Mask over the whole table of one filter; right where ``left`` is set, anything elsewhere."""
+    ) -> Mask | None:
+        """Mask over the whole table of one filter; right where ``left`` is set, anything elsewhere. None = all pass."""
         asked = self.filters[index]
         key: Hashable | None = self._guard.call(asked.name, asked.cache_key, request)
         sparse = count * _SPARSE < len(view)
         if key is not None and (not sparse or self._cache.has(index, key)):
             return self._cache.get(index, asked, key, view, request, facts)
         if not sparse and (not asked.per_row or count == len(view)):
-            return self._ask(asked, view, request, facts)
+            found = self._ask(asked, view, request, facts)
+            return None if found.all() else found
         rows = np.flatnonzero(left)
+        found = self._ask(asked, view.take(rows), request, facts)
+        if found.all():
+            return None
         mask = np.zeros(len(view), dtype=np.bool_)
-        mask[rows] = self._ask(asked, view.take(rows), request, facts)
+        mask[rows] = found
         return mask
 
     def _ask(self, asked: HostFilter, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
@@ -101,8 +105,7 @@ class Sieve:
         for index in range(len(self._pipeline.filters)):
             if not self.count:
                 break
-            mask = self._pipeline._mask(index, self._view, self._request, facts, self.left, self.count)
-            self._pass(index, self.left & mask)
+            self._pass(index, self._left_by(index, facts))
 
     def next_round(self, facts: Facts, touched: Sequence[int]) -> None:
         """Run the filters again after guests were consumed on the ``touched`` rows, over the hosts left."""
@@ -113,12 +116,15 @@ class Sieve:
             if asked.run_once_per_request:
                 continue
             if asked.needs & moving:
-                mask = self._pipeline._mask(index, self._view, self._request, facts, self.left, self.count)
-                self._pass(index, self.left & mask)
+                self._pass(index, self._left_by(index, facts))
             else:
                 self._pass(index, self._without_refused(asked, rows, facts))
             if not self.count:
                 break
+
+    def _left_by(self, index: int, facts: Facts) -> Mask:
+        mask = self._pipeline._mask(index, self._view, self._request, facts, self.left, self.count)
+        return self.left if mask is None else self.left & mask
 
     def _without_refused(self, asked: HostFilter, rows: Rows, facts: Facts) -> Mask:
         rows = rows[self.left[rows]]

@@ -58,6 +58,8 @@ class Scores:
 
     def top(self, count: int) -> list[int]:
         """The best ``count`` positions in ``rows``, best first, without sorting all."""
+        if count == 1:
+            return [int(self._contenders().argmax())]
         if count * 16 >= len(self.rows) or self.demoted is not None:
             best: list[int] = self.ranked()[:count].tolist()
             return best
@@ -80,6 +82,16 @@ class Scores:
             return np.flatnonzero(self.weights >= self.weights[last])
         as_good = (self.demoted == self.demoted[last]) & (self.weights >= self.weights[last])
         return np.flatnonzero(as_good | (self.demoted < self.demoted[last]))
+
+    def choices_among(self, top: list[int], subset_size: int) -> list[int]:
+        """Those of the best positions (best first) that may be chosen, without looking at all others."""
+        last = min(subset_size, len(top)) - 1
+        as_good = [p for p in top[last + 1 :] if self._ranks_as(p, top[last])]
+        return sorted([*top[: last + 1], *as_good])
+
+    def _ranks_as(self, position: int, other: int) -> bool:
+        same = self.demoted is None or self.demoted[position] == self.demoted[other]
+        return bool(same and self.weights[position] == self.weights[other])
 
     def _contenders(self) -> Column:
         """The weights, in which demoted rows cannot win unless there are no others."""

@@ -94,7 +94,7 @@ class Weighing:
         self._advance(view)
         changed = self._changed(view, touched)
         moving = moving_facts(facts)
-        total = np.zeros(len(view))
+        total: Column | None = None
         demoted: Mask | None = None
         parts: list[Part] = []
         for index, weigher in enumerate(self._scorer.weighers):
@@ -107,20 +107,25 @@ class Weighing:
             elif len(changed):
                 raw.put(changed, self._ask(weigher, view.take(changed), facts))
             stretched = normalised(raw.values, raw.floor)
-            weighted = multiplier * stretched
-            total += weighted
+            weighted = (
+                stretched if isinstance(multiplier, float) and multiplier == 1.0 else multiplier * stretched
+            )
+            total = weighted if total is None else total + weighted
             parts.append(Part(weigher.name, raw.values, stretched, weighted))
             if raw.demoted is not None:
                 demoted = raw.demoted if demoted is None else demoted | raw.demoted
         if demoted is not None and not demoted.any():
             demoted = None
-        return Scores(view.table_rows, total, demoted, tuple(parts))
+        weights = np.zeros(len(view)) if total is None else total
+        return Scores(view.table_rows, weights, demoted, tuple(parts))
 
     def _advance(self, view: HostView) -> None:
         """Narrow what is known to the rows that are left."""
         rows = view.table_rows
         if self._rows is not None and len(rows) != len(self._rows):
-            kept = np.isin(self._rows, rows, assume_unique=True)
+            still_there = np.zeros(int(self._rows[-1]) + 1, dtype=np.bool_)
+            still_there[rows] = True
+            kept = still_there[self._rows]
             for raw in self._raws.values():
                 raw.keep(kept)
         self._rows = rows
@@ -140,7 +145,7 @@ class Weighing:
         found = self._scorer.guard.call(weigher.name, weigher.multiplier, view)
         if isinstance(found, np.ndarray):
             return checked_column(weigher.name, found, len(view))
-        return None if found == 0.0 and not weigher.counts_at_zero else found
+        return None if found == 0.0 and not weigher.counts_at_zero else float(found)
 
     def _ask(self, weigher: HostWeigher, view: HostView, facts: Facts) -> _Raw:
         found = self._scorer.guard.call(weigher.name, weigher.raw, view, self._request, facts)

@@ -19,7 +19,7 @@ class RetryFilter(HostFilter):
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
         passes = np.ones(len(view), dtype=np.bool_)
         for host, node in request.tried:
-            passes &= (view.hosts != host) | (view.nodes != node)
+            passes &= ~(view.on_hosts([host]) & view.on_nodes([node]))
         return passes
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
