@@ -118,9 +118,10 @@ class Planner:
         now = self._clock.utcnow()
         try:
             if job.exhausted is not None:
-                return self._render(job, _refused(self.driver, request, job.exhausted), None, now)
-            decision, after = self._decide(job, request, overlay, facts, stages)
-            return self._render(job, decision, after.group, now)
+                decision = _refused(self.driver, request, job.exhausted)
+                return self._render(job, decision, decision.explanation, None, now)
+            decision, explanation, after = self._decide(job, request, overlay, facts, stages)
+            return self._render(job, decision, explanation, after.group, now)
         except Exception as fault:
             overlay.rollback(mark)
             return self.broken(job, request, fault)
@@ -128,11 +129,12 @@ class Planner:
     def explain(self, job: Job, overlay: Overlay, facts: WaveFacts) -> DecisionRecord:
         """A dry run: the record of what would be decided now. Raises what the driver raises."""
         mark = overlay.mark
+        seed = seed_of(job.request, 0)
         try:
-            decision = self._ask(job.request, overlay, facts.of(job), seed_of(job.request, 0), Detail.FULL)
+            decision = self._ask(job.request, overlay, facts.of(job), seed, Detail.FULL)
         finally:
             overlay.rollback(mark)
-        return DecisionRecord(decision.request, decision.explanation, _answers(decision))
+        return DecisionRecord(decision.request, replace(decision.explanation, seed=seed), _answers(decision))
 
     def _decide(
         self,
@@ -141,7 +143,7 @@ class Planner:
         overlay: Overlay,
         wave: WaveFacts,
         stages: Mapping[str, float],
-    ) -> tuple[Decision, Facts]:
+    ) -> tuple[Decision, Explanation, Facts]:
         started = self._clock.monotonic()
         facts = wave.of(job)
         seed = seed_of(job.request, job.rounds)
@@ -155,13 +157,12 @@ class Planner:
             job.avoided.clear()
             decision = self._ask(request, overlay, facts, seed, Detail.COUNTS)
         spent = self._clock.monotonic() - started
-        explanation = replace(decision.explanation, stage_seconds={**stages, "decide": spent})
-        decision = replace(decision, explanation=explanation)
+        explanation = replace(decision.explanation, seed=seed, stage_seconds={**stages, "decide": spent})
         if LOG.isEnabledFor(logging.INFO):
             LOG.info("%s", sentence(decision))
         if request.forced and decision.placements:
             _audit(request, decision.placements)
-        return decision, wave.placed(facts, request, decision.placements)
+        return decision, explanation, wave.placed(facts, request, decision.placements)
 
     def _ask(
         self, request: SchedulingRequest, overlay: Overlay, facts: Facts, seed: int, detail: Detail
@@ -181,10 +182,12 @@ class Planner:
         if len(decision.answers) != len(request.instances):
             found = f"{len(decision.answers)} answers for {len(request.instances)} instances"
             raise PluginError(self.driver.name, found)
-        return replace(decision, explanation=replace(decision.explanation, seed=seed))
+        return decision
 
-    def _render(self, job: Job, decision: Decision, group: GroupFact | None, now: datetime) -> Plan:
-        plan = Plan(job, DecisionRecord(decision.request, decision.explanation, _answers(decision)))
+    def _render(
+        self, job: Job, decision: Decision, explanation: Explanation, group: GroupFact | None, now: datetime
+    ) -> Plan:
+        plan = Plan(job, DecisionRecord(decision.request, explanation, _answers(decision)))
         if job.ticket.is_call:
             self._render_call(job, decision, plan)
             return plan
