@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 
 import pytest
 
-from nova_sched.errors import NoValidHost, PluginError
+from nova_sched.errors import NoValidHost, PluginError, RequestRefused
 from nova_sched.model.states import ClaimState
 from nova_sched.service.ports import DecisionRecord
+from nova_sched.service.sentence import SENTENCE_MAX
 from tests.unit.service.world import World, build, chance, message, resize, select, uuid_of
 
 
@@ -280,3 +282,89 @@ def test_the_cast_s_body_is_the_received_one_with_the_secrets_compute_needs():
     arguments = world.casts_of(1)[0].arguments
     assert arguments["admin_password"] == message(1)["admin_password"]
     assert arguments["request_spec"]["instance_uuids"] == [uuid_of(1)]
+
+
+def test_a_driver_of_a_user_that_breaks_is_named():
+    class Own:
+        name = "own_driver"
+        needs = frozenset()
+        refresh_period_seconds = 0.0
+
+        def plugins(self):
+            return ()
+
+        def decide(self, *arguments):
+            raise KeyError("rack")
+
+    world = World(driver=Own())
+    world.run(build(1))
+    assert "own_driver failed: KeyError" in world.db.faults[0][1]
+    assert world.batch.guard.calls == 1
+
+
+def test_a_driver_that_refuses_by_raising_ends_the_request_with_that_reason():
+    world = World()
+
+    def refuses(*arguments):
+        raise RequestRefused("JsonFilter", "the query is no JSON")
+
+    world.driver.decide = refuses
+    world.run(build(1))
+    assert world.db.faults == [(uuid_of(1), "JsonFilter: the query is no JSON", None)]
+
+
+def test_a_driver_that_answers_for_too_few_instances_breaks_its_contract():
+    world = World()
+    decide = world.driver.decide
+    world.driver.decide = lambda request, *rest: decide(request.only(request.instances[:1]), *rest)
+    world.run(build(1, 2))
+    assert [world.db.instances[uuid_of(number)].vm_state for number in (1, 2)] == ["error", "error"]
+    assert "1 answers for 2 instances" in world.db.faults[0][1]
+    assert world.db.claims == {}
+
+
+def test_a_call_for_a_deleted_instance_is_refused():
+    world = World()
+    world.db.delete_instance(uuid_of(2))
+    (ticket,) = world.run(select(1, 2))
+    with pytest.raises(NoValidHost, match="deleted"):
+        ticket.result()
+    assert world.host_of(1) is None, "the other's claim was given back"
+
+
+def test_a_hundred_requests_cost_the_same_number_of_statements_and_publishes_as_one():
+    costs = []
+    for amount in (1, 100):
+        world = World(hosts=60)
+        world.run(build(1000))
+        calls = Counter()
+        for owner, names in (
+            (world.db, ("prior", "commit", "sent", "load", "read_delta", "read_rows")),
+            (world.bus, ("publish",)),
+        ):
+            for name in names:
+                count_calls(owner, name, calls)
+        world.run(*(build(number) for number in range(1, amount + 1)))
+        costs.append(dict(calls))
+    assert costs[0] == costs[1] == {"prior": 1, "commit": 1, "load": 1, "read_delta": 1, "publish": 2}
+
+
+def count_calls(owner, name, calls):
+    """Count what is called of ``owner``."""
+    method = getattr(owner, name)
+
+    def counted(*arguments, **named):
+        calls[name] += 1
+        return method(*arguments, **named)
+
+    setattr(owner, name, counted)
+
+
+def test_a_decision_s_line_is_bounded_and_names_a_few_of_many(caplog):
+    world = World(hosts=10)
+    with caplog.at_level(logging.INFO, logger="nova_sched"):
+        world.run(build(*range(1, 41)))
+    (line,) = [r.getMessage() for r in caplog.records if "run_instance" in r.getMessage()]
+    assert len(line) <= SENTENCE_MAX
+    assert "36 more" in line
+    assert "40 of 40 placed" in line
