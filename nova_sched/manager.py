@@ -116,8 +116,11 @@ class Directory(Protocol):
         """``{uuid, vm_state, task_state, host, node, attempt, fault}``. Raises InstanceNotFound."""
         ...
 
-    def delete_instance(self, uuid: str) -> None:
-        """Leave a tombstone, whether the instance is known or not; a claim still ``claimed`` ends. Idempotent."""
+    def delete_instance(self, uuid: str) -> object:
+        """Leave a tombstone, whether the instance is known or not; a claim still ``claimed`` ends. Idempotent.
+
+        A guest that is on a host already goes when its agent is told so, which happens when it is reported.
+        """
         ...
 
     def get_hosts(self, marker: str | None, limit: int) -> Sequence[Mapping[str, Any]]:
