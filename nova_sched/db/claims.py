@@ -53,6 +53,7 @@ _ROOM_COLUMNS = ", ".join(
         "node",
         "allocation_generation",
         "removed_at",
+        "failed_builds",
         *USED,
         *CLAIMED,
         "claimed_devices",
@@ -120,7 +121,7 @@ SQL = Statements(
         {
             **{name: f"d.{name}" for name in CLAIMED},
             "claimed_devices": "d.devices",
-            "failed_builds": "CASE WHEN d.failed < 0 THEN 0 ELSE t.failed_builds + d.failed END",
+            "failed_builds": "d.failed",
             "changed": "d.seq",
             "changed_at": d.now,
             "allocation_generation": "d.generation + 1",
@@ -188,10 +189,11 @@ def lock_rooms(
             node=row[2],
             generation=row[3],
             removed=row[4] is not None,
-            used=tuple(row[5:10]),
-            claimed=list(row[10:15]),
-            devices=row[15],
-            pci_stats=row[16] if with_devices else None,
+            failed_builds=row[5],
+            used=tuple(row[6:11]),
+            claimed=list(row[11:16]),
+            devices=row[16],
+            pci_stats=row[17] if with_devices else None,
         )
     return rooms
 

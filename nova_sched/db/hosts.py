@@ -71,8 +71,7 @@ class SqlHostSource:
         new, now = _counters(connection)
         if cursor is None or new.hosts < cursor.hosts:
             # Counters that went back: the database was restored from a backup.
-            columns, _ = _transpose(_fetch(connection, "h.removed_at IS NULL"))
-            return HostDelta(columns, now, full=True, aggregates=_aggregates(connection), cursor=new)
+            return _everything(connection, new, now)
         changed_aggregates = _aggregates(connection) if new.aggregates != cursor.aggregates else None
         if new.hosts == cursor.hosts:
             columns, removed = _transpose([])
@@ -86,6 +85,16 @@ class SqlHostSource:
         return HostDelta(
             columns, now, removed=removed, aggregates=changed_aggregates, cursor=new, heartbeats=dict(beats)
         )
+
+
+def all_hosts(connection: Connection) -> HostDelta:
+    """Every host and aggregate as they are now."""
+    return _everything(connection, *_counters(connection))
+
+
+def _everything(connection: Connection, cursor: Cursor, now_seconds: float) -> HostDelta:
+    columns, _ = _transpose(_fetch(connection, "h.removed_at IS NULL"))
+    return HostDelta(columns, now_seconds, full=True, aggregates=_aggregates(connection), cursor=cursor)
 
 
 def _counters(connection: Connection) -> tuple[Cursor, float]:

@@ -172,8 +172,8 @@ class _Updates:
         self._change(guest, vm_state=ACTIVE, host=update.host, node=update.node)
         guest.loss = None
         room = self._rooms.get(claim.host_id)
-        if room is not None:
-            room.failed_builds = -1
+        if room is not None and room.failed_builds:
+            room.failed_builds, room.changed = 0, True
         return word
 
     def _failed(self, guest: _Guest, update: InstanceUpdate, claim: ClaimRow, is_move: bool) -> str:

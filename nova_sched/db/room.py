@@ -50,7 +50,6 @@ class Room:
     pci_stats: str | None = None
     removed: bool = False
     failed_builds: int = 0
-    """To be added to the row's count; negative: set it to 0."""
     changed: bool = False
     devices_stale: bool = False
     """A claim with devices left: ``devices`` must be made anew from the live claims."""

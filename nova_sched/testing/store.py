@@ -257,6 +257,7 @@ class MemoryStore(MemoryRows):
                 node=row["node"],
                 generation=row["allocation_generation"],
                 used=used_of(row),
+                failed_builds=row["failed_builds"],
                 claimed=[row[name] for name in CLAIMED],
                 devices=row["claimed_devices"],
                 pci_stats=row["pci_stats"],
@@ -268,7 +269,7 @@ class MemoryStore(MemoryRows):
         row.update(zip(CLAIMED, room.claimed, strict=True))
         row["claimed_devices"] = self._devices(room.id) if room.devices_stale else room.devices
         row["allocation_generation"] += 1
-        row["failed_builds"] += room.failed_builds
+        row["failed_builds"] = room.failed_builds
         self._touch(room.id)
 
     def _devices(self, host_id: int) -> str | None:
