@@ -181,16 +181,16 @@ class _Run:
             self._record(
                 index, instance, sieve, **told, after=self._narrator.after(row) if self._full else None
             )
-        if instance.uuid is not None:
-            self._facts = self._facts.placed(
-                InstanceFact(
-                    instance.uuid,
-                    placement.host,
-                    placement.node,
-                    self._request.project_id,
-                    self._request.instance_type_id,
-                )
+        self._facts = self._facts.placed(
+            InstanceFact(
+                # Without a uuid the guest still is where it is: the next member of its group has to know.
+                instance.uuid or f"instance {instance.launch_index}",
+                placement.host,
+                placement.node,
+                self._request.project_id,
+                self._request.instance_type_id,
             )
+        )
 
     def _weigh(self, index: int, instance: InstanceRef, sieve: Sieve, touched: Sequence[int]) -> Scores:
         view = self._overlay.view

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from nova_sched.hosts.schema import AMOUNT_COLUMNS
 from nova_sched.hosts.view import Column, HostView
@@ -16,6 +17,16 @@ from nova_sched.model.request import Amounts
 
 if TYPE_CHECKING:
     from nova_sched.hosts.table import HostTable
+
+
+#: Column, sign and field of ``Amounts`` of everything that a guest takes.
+_TAKEN = (
+    ("free_ram_mb", -1, "memory_mb"),
+    ("free_disk_mb", -1, "disk_mb"),
+    ("vcpus_used", 1, "vcpus"),
+    ("num_instances", 1, "instances"),
+    ("num_io_ops", 1, "io_ops"),
+)
 
 
 @dataclass(slots=True)
@@ -104,6 +115,15 @@ class Overlay:
             devices.topologies[row] = topology
         if pools is not None:
             devices.free_pools[row] = pools
+
+    def consume_from_all(self, guests: NDArray[np.float64], amounts: Amounts) -> None:
+        """Take ``guests[row]`` times ``amounts`` from every table row (negative = give back), for good: no rollback."""
+        for name, sign, taken in _TAKEN:
+            self._own[name] += guests * (sign * getattr(amounts, taken))
+
+    def settle(self) -> None:
+        """Forget the log: what was consumed so far can no longer be rolled back, and is not ``touched`` any more."""
+        self._log.clear()
 
     def rollback(self, mark: int) -> None:
         """Undo everything consumed since ``mark``."""

@@ -45,12 +45,13 @@ def take(pools: Sequence[PciPool], requests: Iterable[PciRequest]) -> Pools | No
         missing = request.count
         after: list[PciPool] = []
         for pool in left:
-            used = min(missing, pool.count) if missing > 0 and matches(pool, request) else 0
-            missing -= used
-            if not used:
+            if missing <= 0 or not matches(pool, request):
                 after.append(pool)
-            elif used < pool.count:
-                after.append(PciPool(pool.count - used, pool.tags))
+            elif pool.count > missing:
+                after.append(PciPool(pool.count - missing, pool.tags))
+                missing = 0
+            else:
+                missing -= pool.count
         if missing > 0:
             return None
         left = after

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from nova_sched.model.decision import Decision
 from nova_sched.model.explanation import Detail
 from nova_sched.model.facts import NO_FACTS, Facts
 from nova_sched.model.pci import PciRequest
-from nova_sched.model.request import SchedulingRequest
+from nova_sched.model.request import InstanceRef, SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
 from nova_sched.testing.builders import group, host, request, table
 from nova_sched.testing.deciding import decide, hosts_chosen, reason_of, settings
@@ -146,6 +147,19 @@ def test_members_of_one_request_keep_apart() -> None:
     assert hosts_chosen(decision) == ["alder", "birch"]
     assert decision.group is not None
     assert decision.group.hosts == {"alder", "birch"}
+
+
+def test_members_without_uuids_keep_apart_as_well() -> None:
+    """A select_destinations that only gives a number places each guest on a host of its own."""
+    asked_for = request(method="select_destinations", count=2)
+    unnamed = replace(asked_for, instances=(InstanceRef(None, 0), InstanceRef(None, 1)))
+    decision = decide(
+        [host("alder"), host("birch")],
+        unnamed,
+        settings(["ServerGroupAntiAffinityFilter"]),
+        facts=Facts(group=group("anti-affinity")),
+    )
+    assert hosts_chosen(decision) == ["alder", "birch"]
 
 
 def test_devices_without_their_filter_are_refused() -> None:

@@ -162,6 +162,14 @@ def test_removed_rows_and_rows_missing_from_a_full_read_are_gone() -> None:
     assert made.view().ids.tolist() == [3]
 
 
+def test_of_two_rows_with_one_id_the_later_counts() -> None:
+    """A read that saw a row twice leaves one row, with the values read last."""
+    made = table(row(1, free_ram_mb=1), row(1, free_ram_mb=2), row(2))
+    made.apply(delta(row(2, free_ram_mb=3), row(2, free_ram_mb=4)))
+    assert made.view().ids.tolist() == [1, 2]
+    assert made.view().free_ram_mb.tolist() == [2.0, 4.0]
+
+
 def test_aggregates_reach_every_node_of_their_hosts() -> None:
     """Several nodes may share a service host; aggregates name hosts."""
     zone = Aggregate(1, "zone", frozenset({"twin"}), {"availability_zone": "z1"})
