@@ -130,13 +130,14 @@ class HostView:
     ) -> None:
         self._frame = frame
         self._rows = rows
+        self._size = len(frame.ids) if rows is None else len(rows)
         self._devices = devices
         self._gathered: dict[str, Any] = {}
         self.generation = generation
         self.now_seconds = now_seconds
 
     def __len__(self) -> int:
-        return len(self._frame.ids) if self._rows is None else len(self._rows)
+        return self._size
 
     def take(self, rows: Rows) -> HostView:
         """View of these rows (indices into this view), in the given order."""
