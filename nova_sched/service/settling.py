@@ -75,8 +75,8 @@ class Settler:
         lost: set[int] = set()
         while waiting:
             plans = self._plan(waiting, lost)
-            verdicts = self._commit(plans)
-            lost = self._apply(plans, verdicts)
+            began = self._clock.monotonic()
+            lost = self._apply(plans, self._commit(plans), began)
             waiting = [job for job in waiting if job.todo]
             if waiting:
                 self._pause(max(job.stalled for job in waiting))
@@ -135,8 +135,8 @@ class Settler:
         self._crash_point("after_commit")
         return verdicts
 
-    def _apply(self, plans: Sequence[Plan], verdicts: Sequence[Verdict]) -> set[int]:
-        """Take the verdicts in; the ids of the hosts that refused."""
+    def _apply(self, plans: Sequence[Plan], verdicts: Sequence[Verdict], began: float) -> set[int]:
+        """Take the verdicts of the commit that began then in; the ids of the hosts that refused."""
         progress = any(verdict.kind is VerdictKind.COMMITTED for verdict in verdicts)
         refused = {v.host_id for v in verdicts if v.kind is VerdictKind.LOST and v.host_id is not None}
         repeats: list[Repeat] = []
@@ -155,7 +155,7 @@ class Settler:
         for outcome, amount in counts.items():
             self._observer.count("instances", amount, outcome=outcome)
         if repeats:
-            self._sorter.sort_again(repeats)
+            self._sorter.sort_again(repeats, began)
         return refused
 
     def _apply_cast(self, plan: Plan, verdicts: Sequence[Verdict], counts: Counter[str]) -> list[Repeat]:

@@ -61,12 +61,16 @@ class Sorter:
         jobs = [self._job(ticket) for ticket in tickets]
         uuids = dict.fromkeys(uuid for job in jobs for uuid in _asked(job))
         self._crash_point("before_prior")
+        since = self._clock.monotonic()
         priors = self._store.prior(list(uuids)) if uuids else {}
-        self._sort(jobs, priors)
+        self._sort(jobs, priors, since)
         return jobs
 
-    def sort_again(self, repeats: Sequence[tuple[Job, InstanceRef, Prior | None]]) -> None:
-        """Look again at instances that another worker got hold of first. Raises StoreUnavailable."""
+    def sort_again(self, repeats: Sequence[tuple[Job, InstanceRef, Prior | None]], since: float) -> None:
+        """Look again at instances that another worker got hold of first. Raises StoreUnavailable.
+
+        ``since``: monotonic second before the priors given were read.
+        """
         unread = [(job, instance) for job, instance, prior in repeats if prior is None]
         priors: dict[str, Prior] = {}
         if unread:
@@ -78,7 +82,7 @@ class Sorter:
             found = dict(priors)
             if prior is not None:
                 found[prior.uuid] = prior
-            self._sort_instances(job, [instance], found, Counter())
+            self._sort_instances(job, [instance], found, since, Counter())
 
     def _job(self, ticket: Ticket) -> Job:
         job = Job(ticket, ticket.request, self._messages.of(ticket.request))
@@ -87,13 +91,13 @@ class Sorter:
                 job.claim_uuids[instance.launch_index] = move_key(ticket.request, instance)
         return job
 
-    def _sort(self, jobs: Sequence[Job], priors: Mapping[str, Prior]) -> None:
+    def _sort(self, jobs: Sequence[Job], priors: Mapping[str, Prior], since: float) -> None:
         outcomes: Counter[Standing] = Counter()
         for job in jobs:
             if job.ticket.explains:
                 continue
             job.announces = False
-            self._sort_instances(job, job.request.instances, priors, outcomes)
+            self._sort_instances(job, job.request.instances, priors, since, outcomes)
         for outcome, amount in outcomes.items():
             if outcome is not Standing.DECIDE:
                 self._observer.count("instances", amount, outcome=outcome.value)
@@ -103,6 +107,7 @@ class Sorter:
         job: Job,
         instances: Sequence[InstanceRef],
         priors: Mapping[str, Prior],
+        since: float,
         outcomes: Counter[Standing],
     ) -> None:
         if job.ticket.is_call:
@@ -132,7 +137,7 @@ class Sorter:
                     "%s: nothing to do for %s, it is %s", job.request.method, instance.uuid, found.value
                 )
         if again:
-            self._cast_again(job, again)
+            self._cast_again(job, again, since)
 
     def _sort_call(self, job: Job, instance: InstanceRef, prior: Prior | None) -> None:
         claim = answers_again(job.request, prior) if instance.uuid else None
@@ -143,9 +148,9 @@ class Sorter:
             job.claim_uuids[instance.launch_index] = fresh_key()
         job.todo.append(instance)
 
-    def _cast_again(self, job: Job, claims: Sequence[tuple[InstanceRef, PriorClaim]]) -> None:
+    def _cast_again(self, job: Job, claims: Sequence[tuple[InstanceRef, PriorClaim]], since: float) -> None:
         """The same cast to the claim's own host, unless the claim is about to expire (upkeep ends it then)."""
-        now, since = self._clock.utcnow(), self._clock.monotonic()
+        now = self._clock.utcnow()
         group = self._group(job)
         for instance, claim in claims:
             left = half_life_seconds(claim)
