@@ -1,0 +1,101 @@
+"""One worker of the service, put together as the daemon does it, with a clock on the stages of its loop.
+
+Reads its configuration file, prints one JSON line when it serves and one when its standard input has ended.
+"""
+
+from __future__ import annotations
+
+import time
+
+_BEGAN = time.monotonic()
+
+import argparse  # noqa: E402 - imports are what the first figure times
+import cProfile  # noqa: E402
+import json  # noqa: E402
+import logging  # noqa: E402
+import sys  # noqa: E402
+from collections import Counter  # noqa: E402
+from typing import Any  # noqa: E402
+
+from oslo_config import cfg  # noqa: E402
+
+from nova_sched.bootstrap import logs  # noqa: E402
+from nova_sched.bootstrap.worker import Worker  # noqa: E402
+from nova_sched.conf import build  # noqa: E402
+
+_IMPORTED = time.monotonic()
+#: What the loop's thread did since the observer was last called, by what it is called with.
+_STAGES = {"bus_messages": "take and acknowledge", "requests": "translate", "batch": "answer"}
+
+
+class StageClock:
+    """Observer that gives the CPU time of the loop's thread to the stage that ended, and sums counters."""
+
+    def __init__(self) -> None:
+        self.cpu_seconds: Counter[str] = Counter()
+        self.counts: Counter[str] = Counter()
+        self._threads: dict[int, float] = {}
+
+    def count(self, name: str, amount: int = 1, **labels: str) -> None:
+        """Add to a counter."""
+        self.counts[".".join((name, *labels.values()))] += amount
+        if name in _STAGES and labels.get("topic") != "scheduler_report":
+            self._lap(_STAGES[name])
+
+    def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """A stage ended."""
+        self._lap(labels.get("stage") or _STAGES.get(name, name))
+
+    def _lap(self, stage: str) -> None:
+        now = time.thread_time()
+        thread = self._threads
+        key = _thread_id()
+        self.cpu_seconds[stage] += now - thread.get(key, now)
+        thread[key] = now
+
+
+def _thread_id() -> int:
+    import threading
+
+    return threading.get_ident()
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--config-file", required=True)
+    parser.add_argument("--profile", help="file for the profile of the loop's thread")
+    parser.add_argument("--upkeep", action="store_true")
+    options = parser.parse_args()
+    conf = build.parse(cfg.CONF, ["--config-file", options.config_file])
+    logs.setup(conf, "benchmark")
+    logging.getLogger().setLevel(logging.WARNING)
+    clock = StageClock()
+    profile = cProfile.Profile(time.thread_time) if options.profile else None
+    profiled: list[bool] = []
+
+    def pulse(worker: Worker) -> None:
+        if profile is not None and not profiled:
+            profiled.append(True)
+            profile.enable()
+
+    worker = Worker(conf, build.settings_from(conf), upkeep=options.upkeep, observer=clock, pulse=pulse)
+    began = time.monotonic()
+    worker.start()
+    worker.refresher.idle()
+    _say({"import_seconds": _IMPORTED - _BEGAN, "start_seconds": time.monotonic() - began})
+    sys.stdin.read()
+    worker.stop(20.0)
+    if profile is not None:
+        profile.create_stats()
+        profile.dump_stats(options.profile)
+    dropped = worker.publisher.notifier.dropped
+    _say({"cpu_seconds": clock.cpu_seconds, "counts": clock.counts, "process_seconds": time.process_time(), "dropped": dropped})
+
+
+def _say(values: dict[str, Any]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+if __name__ == "__main__":
+    main()
