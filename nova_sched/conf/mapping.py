@@ -7,11 +7,13 @@ from typing import Any
 
 from oslo_config import cfg
 
-from nova_sched.conf import build, opts
-from nova_sched.conf.section import option_name
+from nova_sched.conf import build, filters, opts, plugins, scheduler, trusted, weighers
+from nova_sched.conf.section import option_name, read
 from nova_sched.conf.types import Names, Refused, trimmed
 from nova_sched.errors import ConfigurationError
 from nova_sched.settings import Settings
+
+_DECIDING = (scheduler.SECTION, filters.SECTION, weighers.SECTION, trusted.SECTION, plugins.SECTION)
 
 
 def settings_from_mapping(config: Mapping[str, Any]) -> Settings:
@@ -54,3 +56,17 @@ def _plain(opt: cfg.Opt, value: Any) -> Any:
     if isinstance(opt.type, Names) or opt.multi:
         return trimmed([value] if isinstance(value, str) else value or ())
     return "" if value is None else value
+
+
+def scheduling_options(conf: cfg.ConfigOpts) -> dict[str, Any]:
+    """The options of a parsed ``conf`` that decisions depend on and that are not at their default.
+
+    Names as :func:`settings_from_mapping` reads them; secrets are left out. Raises ConfigurationError.
+    """
+    found: dict[str, Any] = {}
+    for section in _DECIDING:
+        for _, group, opt in section:
+            value = None if opt.secret else read(conf, group, opt)
+            if value is not None and value != opt.default:
+                found[option_name(group, opt.name)] = list(value) if isinstance(value, tuple) else value
+    return found

@@ -21,6 +21,9 @@ from nova_sched.service.ports import DecisionRecord
 ROUNDS_KEPT = 8
 OUTCOMES_KEPT = 64
 RECORD_BYTES_MAX = 65536
+#: Weighed hosts that a record keeps, and that an answer to somebody who asked names.
+WEIGHED_KEPT = 10
+WEIGHED_TOLD = 1000
 _COLUMNS = {
     "id": "int", "request_id": "text", "method": "text", "project_id": "text", "placed": "int", "failed": "int",
     "record": "text",
@@ -58,8 +61,13 @@ def decision_row(record: DecisionRecord) -> dict[str, Any]:
 
 
 def describe(record: DecisionRecord) -> dict[str, Any]:
-    """A record as the history keeps it, as plain JSON values, but whole: also why single hosts were refused."""
-    body: dict[str, Any] = value_of(text_of(_body(record, record.explanation.rounds, record.outcomes)))
+    """A record as the history keeps it, as plain JSON values, but whole: also why single hosts were refused.
+
+    Of the hosts that passed, the best ``WEIGHED_TOLD`` are named.
+    """
+    body: dict[str, Any] = value_of(
+        text_of(_body(record, record.explanation.rounds, record.outcomes, WEIGHED_TOLD))
+    )
     return body
 
 
@@ -127,11 +135,16 @@ def _record_text(record: DecisionRecord, explanation: Explanation) -> str:
         kept //= 2
 
 
-def _body(record: DecisionRecord, rounds: Sequence[Round], outcomes: Mapping[str, str]) -> dict[str, Any]:
+def _body(
+    record: DecisionRecord,
+    rounds: Sequence[Round],
+    outcomes: Mapping[str, str],
+    weighed_max: int = WEIGHED_KEPT,
+) -> dict[str, Any]:
     return {
         "request": _request(record.request),
         "outcomes": outcomes,
-        "explanation": _explanation(record.explanation, rounds),
+        "explanation": _explanation(record.explanation, rounds, weighed_max),
     }
 
 
@@ -173,12 +186,12 @@ def _request(request: SchedulingRequest) -> dict[str, Any]:
     return body
 
 
-def _explanation(explanation: Explanation, rounds: Sequence[Round]) -> dict[str, Any]:
+def _explanation(explanation: Explanation, rounds: Sequence[Round], weighed_max: int) -> dict[str, Any]:
     body: dict[str, Any] = {
         "driver": explanation.driver,
         "hosts_total": explanation.hosts_total,
         "generation": explanation.generation,
-        "rounds": [_round(round_) for round_ in rounds],
+        "rounds": [_round(round_, weighed_max) for round_ in rounds],
     }
     if len(rounds) < len(explanation.rounds):
         body["rounds_omitted"] = len(explanation.rounds) - len(rounds)
@@ -193,7 +206,7 @@ def _explanation(explanation: Explanation, rounds: Sequence[Round]) -> dict[str,
     return body
 
 
-def _round(round_: Round) -> dict[str, Any]:
+def _round(round_: Round, weighed_max: int) -> dict[str, Any]:
     body: dict[str, Any] = {
         "index": round_.index,
         "instance": round_.instance.uuid,
@@ -204,7 +217,7 @@ def _round(round_: Round) -> dict[str, Any]:
             else [step.name, step.hosts_in, step.hosts_out, step.reason]
             for step in round_.steps
         ],
-        "weighed": [[w.host, w.node, w.weight, w.parts] for w in round_.weighed[:10]],
+        "weighed": [[w.host, w.node, w.weight, w.parts] for w in round_.weighed[:weighed_max]],
         "chosen": round_.chosen,
     }
     refused = {step.name: step.refused for step in round_.steps if step.refused}

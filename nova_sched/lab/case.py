@@ -17,6 +17,7 @@ import orjson
 from nova_sched.errors import SchedulerError
 from nova_sched.hosts.schema import Aggregate
 from nova_sched.model.facts import InstanceFact
+from nova_sched.model.request import Amounts
 
 _CACHING = ("caching_scheduler", "caching")
 
@@ -53,6 +54,16 @@ class ServerGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class CaseClaim:
+    """Room already promised to a guest that no row contains yet. ``devices``: lists by ``pci`` and ``numa``."""
+
+    host: str
+    node: str | None
+    amounts: Amounts
+    devices: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
     """One file. ``hosts``: rows of compute_nodes in table order, each with its ``service`` or None.
 
@@ -72,6 +83,7 @@ class Case:
     requests: tuple[CaseRequest, ...]
     expected: Sequence[Mapping[str, Any]]
     also_accepted: Sequence[Sequence[Mapping[str, Any]]] = ()
+    claims: tuple[CaseClaim, ...] = ()
 
     @property
     def reads_hosts_once(self) -> bool:
@@ -114,6 +126,7 @@ def parse(data: Mapping[str, Any], name: str = "case") -> Case:
         requests=tuple(_request(one) for one in given["requests"]),
         expected=(data.get("expected") or {}).get("results", ()),
         also_accepted=[one["results"] for one in data.get("also_accepted") or ()],
+        claims=tuple(_claim(one) for one in given.get("claims") or ()),
     )
 
 
@@ -130,6 +143,15 @@ def _instance(row: Mapping[str, Any]) -> InstanceFact:
         node=row.get("node"),
         project_id=row.get("project_id", "project-1"),
         instance_type_id=row.get("instance_type_id", 1),
+    )
+
+
+def _claim(one: Mapping[str, Any]) -> CaseClaim:
+    return CaseClaim(
+        host=one["host"],
+        node=one.get("node"),
+        amounts=Amounts(**{field: one[field] for field in Amounts.__dataclass_fields__}),
+        devices={kind: one[kind] for kind in ("pci", "numa") if one.get(kind)},
     )
 
 

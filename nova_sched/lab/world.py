@@ -38,7 +38,8 @@ class World:
         self._case = case
         self._rows = {number: dict(row) for number, row in enumerate(case.hosts, start=1)}
         self._seen = {number: dict(row) for number, row in self._rows.items()}
-        self._claims: list[_Claim] = []
+        self._given = self._given_claims()
+        self._claims = list(self._given)
         self.now_seconds = case.now_seconds
         self.table = HostTable()
         self._read_once = False
@@ -52,7 +53,7 @@ class World:
                 if row["hypervisor_hostname"] == update["hypervisor_hostname"]:
                     row.update(update)
         if not self._case.shared_state:
-            self._claims = []
+            self._claims = list(self._given)
             self._read_once = False
         if not (self._case.reads_hosts_once and self._read_once):
             self._read_rows()
@@ -88,6 +89,14 @@ class World:
             instances_by_host={host: tuple(found) for host, found in by_host.items()},
             trust_levels=self._case.trust_levels,
         )
+
+    def _given_claims(self) -> list[_Claim]:
+        numbers = {(row["host"], row["hypervisor_hostname"]): number for number, row in self._rows.items()}
+        return [
+            _Claim(numbers[one.host, one.node], self._case.now_seconds, one.amounts, one.devices)
+            for one in self._case.claims
+            if (one.host, one.node) in numbers
+        ]
 
     def _group(self, request: SchedulingRequest) -> GroupFact | None:
         groups = self._case.groups

@@ -120,12 +120,18 @@ def add_order_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--image", metavar="ID", help="image id")
     parser.add_argument(
-        "--property", action="append", default=[], metavar="KEY=VALUE", help="property of the image"
+        "--property",
+        "--image-property",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="property of the image",
     )
     parser.add_argument(
         "--hint", action="append", default=[], metavar="KEY=VALUE", help="hint; repeat for a list"
     )
-    parser.add_argument("--availability-zone", metavar="NAME", help="zone")
+    parser.add_argument("--group", metavar="UUID|NAME", help="server group to become a member of")
+    parser.add_argument("--availability-zone", "--zone", metavar="NAME", help="zone")
     parser.add_argument(
         "--force-host", action="append", default=[], metavar="HOST", help="take this host, unfiltered"
     )
@@ -161,7 +167,7 @@ def request_from(options: argparse.Namespace, name: str = "instance") -> NovaReq
             extra_specs=pairs(options.extra_spec),
             image_id=options.image,
             image_properties=pairs(options.property),
-            hints=_grouped(options.hint),
+            hints={**_grouped(options.hint), **({"group": options.group} if options.group else {})},
             availability_zone=options.availability_zone,
             force_hosts=tuple(options.force_host),
             force_nodes=tuple(options.force_node),
