@@ -19,7 +19,9 @@ def _count(d: Dialect) -> str:
 _SQL = Statements(
     count=_count,
     read=lambda d: "SELECT count FROM sched_deliveries WHERE message_id = :message_id",
-    forgive=lambda d: "UPDATE sched_deliveries SET count = count - 1 WHERE message_id = :message_id AND count > 0",
+    forgive=lambda d: (
+        "UPDATE sched_deliveries SET count = count - 1 WHERE message_id = :message_id AND count > 0"
+    ),
     forget=lambda d: d.delete("sched_deliveries", {"message_id": "key"}, {}, where="1 = 1"),
 )
 

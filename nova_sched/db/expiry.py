@@ -20,6 +20,7 @@ _REASONS = {
     EndReason.BUILD_TIMEOUT: "The build did not finish within {timeout:.0f} seconds.",
     EndReason.AGENT_DOWN: "The compute host went down while it was building.",
 }
+_STRANDED = "The build was given up, and nobody took it over within {timeout:.0f} seconds."
 
 
 def _overdue(d: Dialect) -> str:
@@ -39,6 +40,11 @@ def _overdue(d: Dialect) -> str:
 
 _SQL = Statements(
     overdue=_overdue,
+    stranded=lambda d: (
+        "SELECT i.uuid FROM sched_instances i WHERE i.vm_state = 'building' AND i.deleted_at IS NULL"
+        f" AND i.updated_at <= {d.now} - :timeout AND NOT EXISTS (SELECT 1 FROM sched_claims c"
+        " WHERE c.guest_uuid = i.uuid AND c.state <> 'ended') LIMIT :limit"
+    ),
     forget=lambda d: d.delete("sched_instances", {"uuid": "key"}, {}, where="t.vm_state = 'building'"),
 )
 
@@ -60,7 +66,16 @@ class Expiry:
         self._make_event = make_event
 
     def run(self, limits: ExpiryLimits, batch: int = 200) -> Counter[str]:
-        """End up to ``batch`` overdue claims; how many by reason. Raises StoreUnavailable."""
+        """End up to ``batch`` overdue claims; how many by reason. Raises StoreUnavailable.
+
+        ``stranded``: instances that are building and hold no claim (a report or an operator ended it), given up as well.
+        """
+        counts = self._end_overdue(limits, batch)
+        if stranded := self._lose_stranded(limits, batch):
+            counts["stranded"] = stranded
+        return counts
+
+    def _end_overdue(self, limits: ExpiryLimits, batch: int) -> Counter[str]:
         overdue = self._database.read(
             lambda connection: _SQL.fetch(
                 connection,
@@ -74,6 +89,28 @@ class Expiry:
         if not overdue:
             return Counter()
         return self._database.write(lambda connection: self._end(connection, overdue, limits))
+
+    def _lose_stranded(self, limits: ExpiryLimits, batch: int) -> int:
+        timeout = limits.build_timeout_seconds
+        found = self._database.read(
+            lambda connection: _SQL.fetch(connection, "stranded", timeout=timeout, limit=batch)
+        )
+        if not found:
+            return 0
+
+        def write(connection: Connection) -> int:
+            known = lock_known(connection, {row[0] for row in found})
+            live = {c.guest_uuid for c in claim_rows.claims_of_guests(connection, known) if c.live}
+            text = _STRANDED.format(timeout=timeout)
+            losses = [
+                Loss(instance, text)
+                for uuid, instance in known.items()
+                if uuid not in live and instance.row.vm_state == BUILDING
+            ]
+            lose(connection, losses, self._make_event)
+            return len(losses)
+
+        return self._database.write(write)
 
     def _end(
         self, connection: Connection, overdue: list[tuple[Any, ...]], limits: ExpiryLimits

@@ -15,7 +15,11 @@ metadata = sa.MetaData()
 
 _LONG = sa.Text().with_variant(mysql.LONGTEXT(), "mysql", "mariadb")
 _BIG_ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-_TABLE: dict[str, Any] = {"mysql_engine": "InnoDB", "mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_TABLE: dict[str, Any] = {
+    "mysql_engine": "InnoDB",
+    "mysql_charset": "utf8mb4",
+    "mysql_collate": "utf8mb4_bin",
+}
 
 UUID_LENGTH = 64
 NAME_LENGTH = 255
@@ -180,6 +184,7 @@ instances = sa.Table(
     _column("deleted_at", sa.Double),
     sa.Index("sched_instances_host", "host"),
     sa.Index("sched_instances_deleted", "deleted_at"),
+    sa.Index("sched_instances_state", "vm_state", "updated_at"),
     **_TABLE,
 )
 

@@ -23,7 +23,9 @@ def state(world: SqlWorld, uuid: str = U1) -> tuple[ClaimState, str | None]:
     return claim.state, claim.ended_reason
 
 
-def tell(world: SqlWorld, state: str, host: int = 1, attempt: int = 1, uuid: str = U1, reason: str = "boom") -> None:
+def tell(
+    world: SqlWorld, state: str, host: int = 1, attempt: int = 1, uuid: str = U1, reason: str = "boom"
+) -> None:
     world.sink.update_instance(
         uuid=uuid, attempt=attempt, host=f"h{host}", node=f"h{host}.lab", state=state, reason=reason
     )
@@ -312,15 +314,26 @@ def test_an_operator_ends_a_claim(sql: SqlWorld) -> None:
 def test_secrets_and_unknown_properties_never_reach_sql(sql: SqlWorld) -> None:
     """Neither those of the request nor those somebody left in an event."""
     asked = request(1, 2)
-    spec = {"instance_properties": {"display_name": "vm", "user_data": "s3cret", "key_data": "s3cret", "metadata": {"a": "s3cret"}}}
+    spec = {
+        "instance_properties": {
+            "display_name": "vm",
+            "user_data": "s3cret",
+            "key_data": "s3cret",
+            "metadata": {"a": "s3cret"},
+        }
+    }
     passthrough = type(asked.passthrough)(request_spec=spec, arguments={"admin_password": "s3cret"})
-    asked = type(asked)(**{n: getattr(asked, n) for n in asked.__slots__ if n != "passthrough"}, passthrough=passthrough)
+    asked = type(asked)(
+        **{n: getattr(asked, n) for n in asked.__slots__ if n != "passthrough"}, passthrough=passthrough
+    )
     host = sql.add_host()
     sql.store.commit([placed(asked, host), failed(asked, 1)])
     assert sql.directory.list_instances()[0]["display_name"] == "vm"
     tables = ("claims", "instances", "faults", "instance_events", "decisions", "outbox")
     for table in tables:
-        rows = sql.database.read(lambda c, table=table: c.exec_driver_sql(f"SELECT * FROM sched_{table}").fetchall())
+        rows = sql.database.read(
+            lambda c, table=table: c.exec_driver_sql(f"SELECT * FROM sched_{table}").fetchall()
+        )
         assert "s3cret" not in repr(rows)
     assert len(sql.waiting_events()) == 1
 

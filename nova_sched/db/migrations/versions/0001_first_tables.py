@@ -235,6 +235,7 @@ def upgrade() -> None:
     )
     op.create_index("sched_instances_deleted", "sched_instances", ["deleted_at"], unique=False)
     op.create_index("sched_instances_host", "sched_instances", ["host"], unique=False)
+    op.create_index("sched_instances_state", "sched_instances", ["vm_state", "updated_at"], unique=False)
     op.create_table(
         "sched_outbox",
         sa.Column("id", sa.BigInteger(), autoincrement=False, nullable=False),
