@@ -11,6 +11,7 @@ import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+import orjson
 import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 
@@ -60,18 +61,18 @@ class SqlOutcomeStore:
         """
         try:
             return self._commit(outcomes, records)
-        except sa.exc.DBAPIError as error:
+        except (sa.exc.DBAPIError, orjson.JSONEncodeError) as error:
             if len(outcomes) <= 1:
                 if not outcomes:
                     raise
                 LOG.error(
                     "SQL refused an outcome of request %s: %s",
                     outcomes[0].request.caller.request_id,
-                    error.orig,
+                    _cause(error),
                 )
                 return [Verdict(VerdictKind.BROKEN)]
             LOG.warning(
-                "SQL refused a batch of %d outcomes, committing one by one: %s", len(outcomes), error.orig
+                "SQL refused a batch of %d outcomes, committing one by one: %s", len(outcomes), _cause(error)
             )
         verdicts = []
         waiting = list(records)
@@ -296,6 +297,11 @@ class _Commit:
         """A record stays unless it speaks of outcomes here of which none was committed."""
         own = [i for i, outcome in enumerate(self._outcomes) if _speaks_of(record, outcome)]
         return not own or any(i in self._committed for i in own)
+
+
+def _cause(error: Exception) -> str:
+    """What was wrong, without the statement and its values."""
+    return " ".join(str(getattr(error, "orig", error)).split())[:500]
 
 
 def instance_uuid(outcome: Outcome) -> str | None:
