@@ -69,6 +69,11 @@ class FilterDriver:
         return cls(registry.load_filters(settings), registry.load_weighers(settings), settings)
 
     @property
+    def filters(self) -> tuple[HostFilter, ...]:
+        """The enabled filters in their order."""
+        return self._pipeline.filters
+
+    @property
     def guard(self) -> PluginGuard:
         """What runs in plugin code right now, for a watchdog."""
         return self._guard
