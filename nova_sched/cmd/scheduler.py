@@ -12,10 +12,8 @@ again; SIGUSR2 writes a report of the process that gets it.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -30,7 +28,7 @@ from nova_sched.bootstrap.reloading import Reloader
 from nova_sched.cmd import exits
 from nova_sched.conf import build
 from nova_sched.errors import SchedulerError
-from nova_sched.health import metrics
+from nova_sched.health import folder
 from nova_sched.plugins import registry
 
 LOG = logging.getLogger(__name__)
@@ -63,8 +61,7 @@ class _Daemon:
         settings = launch.reloader.settings
         self._health = settings.health.enabled
         if self._health:
-            folder = metrics.multiprocess_folder()
-            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            folder.make_folder()
         # Workers wait up to the time-out for their batch; the parent waits a little longer for them.
         timeout = settings.graceful_shutdown_timeout_seconds
         self._manager = cotyledon.ServiceManager(graceful_shutdown_timeout=timeout + 5 if timeout else 0)

@@ -28,6 +28,7 @@ class Order:
     swap_mb: int = 0
     flavor: str = "ordered"
     extra_specs: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
     image_id: str | None = None
     image_properties: Mapping[str, str] = field(default_factory=dict)
     hints: Mapping[str, Any] = field(default_factory=dict)
@@ -210,7 +211,7 @@ def _properties(order: Order, first_uuid: str) -> dict[str, Any]:
         "task_state": "scheduling",
         "host": None,
         "node": None,
-        "metadata": {},
+        "metadata": dict(order.metadata),
         "system_metadata": {},
     }
 
