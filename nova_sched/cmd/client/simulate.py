@@ -184,7 +184,7 @@ class Simulate(Document):
         table = Table("", box=None, header_style="bold", pad_edge=False)
         columns = [report.cells(one) for one in contenders]
         for column in columns:
-            table.add_column(column[0], justify="right")
+            table.add_column(column[0], justify="right", overflow="fold")
         for number, (head, _, _) in enumerate(report.COLUMNS[1:], 1):
             if any(column[number] != "–" for column in columns):
                 table.add_row(head, *(column[number] for column in columns))
