@@ -43,6 +43,8 @@ def clipped(text: Any, length: int = MESSAGE_LENGTH) -> str | None:
     """Text that every database takes: no NUL characters, bounded; None stays None."""
     if text is None:
         return None
+    if type(text) is str and len(text) <= length and text.isascii() and "\x00" not in text:
+        return text  # nearly all of them
     clean = str(text).replace("\x00", "").encode("utf-8", "replace").decode("utf-8", "replace")
     return clean if len(clean) <= length else clean[: length - 3] + "..."
 

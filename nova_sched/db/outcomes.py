@@ -61,7 +61,7 @@ class SqlOutcomeStore:
         """
         try:
             return self._commit(outcomes, records)
-        except (sa.exc.DBAPIError, orjson.JSONEncodeError) as error:
+        except (sa.exc.DBAPIError, orjson.JSONEncodeError, OverflowError) as error:
             if len(outcomes) <= 1:
                 if not outcomes:
                     raise
@@ -280,7 +280,8 @@ class _Commit:
         connection = self._connection
         claim_rows.move_claims(connection, self._rooms, moves)
         claim_rows.remove_claims(connection, self._rooms, removed)
-        kept = [record for record in self._records if self._is_kept(record)]
+        committed = frozenset(id(self._outcomes[index].request) for index in self._committed)
+        kept = [record for record in self._records if self._is_kept(record, committed)]
         self._rows.write(connection, kept)
         if members:
             named = sorted({(group_id, uuid) for group_id, uuid in members if uuid is not None})
@@ -293,8 +294,10 @@ class _Commit:
             )
         claim_rows.write_rooms(connection, self._rooms.values())
 
-    def _is_kept(self, record: DecisionRecord) -> bool:
+    def _is_kept(self, record: DecisionRecord, committed: frozenset[int]) -> bool:
         """A record stays unless it speaks of outcomes here of which none was committed."""
+        if id(record.request) in committed:  # as nearly always, and looked up once for the whole batch
+            return True
         own = [i for i, outcome in enumerate(self._outcomes) if _speaks_of(record, outcome)]
         return not own or any(i in self._committed for i in own)
 

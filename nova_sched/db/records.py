@@ -95,8 +95,8 @@ class OutcomeRows:
                 "attempt": attempt,
                 "guest_uuid": placement.instance.uuid,
                 "host_id": placement.host_id,
-                "kind": outcome.kind,
-                "state": ClaimState.CLAIMED,
+                "kind": outcome.kind.value,
+                "state": ClaimState.CLAIMED.value,
                 "method": request.method,
                 "request_id": name_of(request.caller.request_id),
                 **{name: getattr(amounts, name) for name in RESOURCES},
@@ -169,11 +169,13 @@ class OutcomeRows:
         insert_decisions(connection, decisions)
 
     def _link(self, records: Sequence[DecisionRecord], decisions: Sequence[dict[str, Any]]) -> None:
+        waiting: dict[str, list[dict[str, Any]]] = {}
+        for event in self._events:
+            waiting.setdefault(event["instance_uuid"], []).append(event)
         for record, row in zip(records, decisions, strict=True):
             seconds = sum(record.explanation.stage_seconds.values())
-            uuids = set(record.request.uuids) | set(record.outcomes)
-            for event in self._events:
-                if event["decision_id"] is None and event["instance_uuid"] in uuids:
+            for uuid in {*record.request.uuids, *record.outcomes}:
+                for event in waiting.pop(uuid, ()):
                     event["decision_id"] = row["id"]
                     event["seconds"] = seconds
 

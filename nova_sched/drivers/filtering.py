@@ -232,7 +232,7 @@ class _Run:
 
     def _limits(self, row: int) -> Limits:
         fields: dict[str, Any] = {}
-        for one in self._driver._pipeline.filters:
+        for one in self._driver._pipeline.limiting:
             fields.update(
                 self._driver._guard.call(one.name, one.limits, self._overlay.view, row, self._request)
             )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -71,22 +72,25 @@ class Narrator:
 
     def weighed(self, scores: Scores, positions: Sequence[int]) -> tuple[WeighedHost, ...]:
         """These candidates with the parts of their weights, in the order given."""
-        return tuple(
-            WeighedHost(
-                *self.name(int(scores.rows[position])),
-                float(scores.weights[position]),
-                tuple(
-                    (
-                        part.name,
-                        float(part.raw[position]),
-                        float(part.normalised[position]),
-                        float(part.weighted[position]),
-                    )
-                    for part in scores.parts
-                ),
+        rows = scores.rows[positions]
+        parts = [
+            zip(
+                repeat(part.name),
+                part.raw[positions].tolist(),
+                part.normalised[positions].tolist(),
+                part.weighted[positions].tolist(),
+                strict=False,
             )
-            for position in positions
+            for part in scores.parts
+        ]
+        found = zip(
+            self._view.hosts[rows].tolist(),
+            self._view.nodes[rows].tolist(),
+            scores.weights[positions].tolist(),
+            zip(*parts, strict=True) if parts else repeat(()),
+            strict=False,
         )
+        return tuple(WeighedHost(*one) for one in found)
 
     def after(self, row: int) -> Mapping[str, Any]:
         """State of a row as it is now; cells and pools where the host has any."""

@@ -40,16 +40,19 @@ class Step:
 
 
 class FilterPipeline:
-    """The enabled filters in their order."""
+    """The enabled filters in their order. ``limiting``: those of them that set limits."""
 
     def __init__(self, filters: Sequence[HostFilter], guard: PluginGuard) -> None:
         self.filters = tuple(filters)
         self._guard = guard
         self._cache = MaskCache(guard)
+        # Most filters have neither a check nor limits, and asking all of them is what a cheap decision spends time on.
+        self._checking = tuple(one for one in self.filters if type(one).check is not HostFilter.check)
+        self.limiting = tuple(one for one in self.filters if type(one).limits is not HostFilter.limits)
 
     def check(self, request: SchedulingRequest) -> None:
         """Let each filter refuse a broken request before any host is looked at. Raises RequestRefused, PluginError."""
-        for one in self.filters:
+        for one in self._checking:
             self._guard.call(one.name, one.check, request)
 
     def sieve(self, view: HostView, request: SchedulingRequest, candidates: Mask | None = None) -> Sieve:

@@ -300,8 +300,16 @@ class RequestMessages:
 
 
 def message_id(key: str, attempt: int, what: str) -> str:
-    """Id of a message, the same for the same key, attempt and kind of message."""
-    return str(uuid.uuid5(MESSAGE_IDS, f"{key} {attempt} {what}"))
+    """Id of a message, the same for the same key, attempt and kind of message: ``uuid5``, without its object.
+
+    Four of these are made for each request, and ``uuid.uuid5`` takes three times as long.
+    """
+    name = f"{key} {attempt} {what}".encode()
+    digest = bytearray(hashlib.sha1(MESSAGE_IDS.bytes + name, usedforsecurity=False).digest()[:16])
+    digest[6] = digest[6] & 0x0F | 0x50
+    digest[8] = digest[8] & 0x3F | 0x80
+    text = digest.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def sent_limits(request: SchedulingRequest, limits: Limits | None) -> dict[str, Any] | None:

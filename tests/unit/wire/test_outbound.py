@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -16,7 +17,7 @@ from nova_sched.model.numa import HostCell, HostTopology, InstanceCell, Instance
 from nova_sched.model.request import InstanceRef
 from nova_sched.settings import BusSettings, Settings
 from nova_sched.wire import inbound, validate
-from nova_sched.wire.outbound import Outbound, RequestMessages
+from nova_sched.wire.outbound import MESSAGE_IDS, Outbound, RequestMessages, message_id
 from nova_sched.wire.units import gb_to_mb
 from nova_sched.wire.versions import compute_version
 
@@ -354,3 +355,9 @@ def test_a_deleted_guest_is_ended_by_a_cast_to_its_host():
 def test_gb_become_mb_in_one_place(size_gb, size_mb):
     """Negative free space of a full host stays negative."""
     assert gb_to_mb(size_gb) == size_mb
+
+
+def test_a_message_id_is_the_uuid5_of_its_key_attempt_and_kind() -> None:
+    for key in ("5a6e0000-0000-4000-8000-000000000001", "req-1/é", ""):
+        expected = str(uuid.uuid5(MESSAGE_IDS, f"{key} 2 scheduler.run_instance.end"))
+        assert message_id(key, 2, "scheduler.run_instance.end") == expected
