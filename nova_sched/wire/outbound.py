@@ -31,6 +31,9 @@ from nova_sched.wire.versions import compute_version
 #: Root of the name-based message ids: the same outcome told twice carries the same id.
 MESSAGE_IDS = uuid.UUID("5f0c1d5e-6f3b-5a62-9d53-0c2a6f6f2f5b")
 
+#: An absurd request ends in an event per instance: each with the names of all would be gigabytes in the outbox.
+NAMED_MAX = 1000
+
 _POLICIES_OF_JUNO = frozenset({"affinity", "anti-affinity", "legacy"})
 _NOT_SENT = frozenset({"context", "request_spec", "config_options", "limits", "retry"})
 
@@ -86,10 +89,15 @@ class RequestMessages:
         return self._event(event_type, "INFO", payload, placement.instance.uuid, now)
 
     def error(self, instance: InstanceRef, reason: str, now: datetime, vm_state: str | None = None) -> Event:
-        """ERROR event ``scheduler.<method>`` of one instance; ``reason`` is told as text, never empty."""
-        method = self._request.method
+        """ERROR event ``scheduler.<method>`` of one instance; ``reason`` is told as text, never empty.
+
+        It names all uuids of the message up to ``NAMED_MAX``, beyond that its own.
+        """
+        method, spec = self._request.method, self._public_spec
         state = self.refused_vm_state() if vm_state is None else vm_state
-        payload = events.error_payload(method, self._public_spec, instance.uuid, state, reason)
+        if len(spec.get("instance_uuids") or ()) > NAMED_MAX:
+            spec = {**spec, "instance_uuids": [instance.uuid]}
+        payload = events.error_payload(method, spec, instance.uuid, state, reason)
         return self._event(f"scheduler.{method}", "ERROR", payload, instance.uuid, now)
 
     def update(self, instance: InstanceRef, vm_state: str, now: datetime) -> Event | None:

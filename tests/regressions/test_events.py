@@ -1,0 +1,26 @@
+"""Notifications: what must hold of them whatever a request asks for."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from nova_sched.settings import BusSettings, Settings
+from nova_sched.wire import inbound
+from nova_sched.wire.outbound import NAMED_MAX, Outbound
+
+NOW = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+def _error_event_size(instances: int) -> int:
+    uuids = [f"{number:032x}" for number in range(instances)]
+    request = inbound.run_instance({}, {"request_spec": {"instance_uuids": uuids}}, Settings())
+    event = Outbound(BusSettings()).of(request).error(request.instances[0], "too many", NOW)
+    assert uuids[0] in event.payload["request_spec"]["instance_uuids"]
+    return len(json.dumps(dict(event.payload)))
+
+
+def test_error_events_of_an_absurd_request_do_not_grow_with_it() -> None:
+    """10,000 refused instances, each event naming all of them, were 4 GB of outbox and a worker that never came back."""
+    assert _error_event_size(10_000) < 1000
+    assert _error_event_size(NAMED_MAX) > NAMED_MAX * 32
