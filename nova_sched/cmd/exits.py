@@ -9,6 +9,8 @@ from __future__ import annotations
 from oslo_utils import strutils
 
 from nova_sched import errors
+from nova_sched.lab.case import BrokenCase
+from nova_sched.lab.trace import BrokenTrace
 
 YES, NO, USAGE, UNREACHABLE, OUR_FAULT = 0, 1, 2, 3, 4
 
@@ -17,11 +19,18 @@ class UsageError(Exception):
     """Arguments that contradict each other or name what cannot be; ``argparse`` has let them through."""
 
 
+class Mismatch(Exception):
+    """What was compared is not the same."""
+
+
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.ConfigurationError, USAGE),
     (errors.MalformedMessage, USAGE),
     (UsageError, USAGE),
     (errors.NoValidHost, NO),
+    (Mismatch, NO),
+    (BrokenCase, USAGE),
+    (BrokenTrace, USAGE),
     (errors.InstanceNotFound, NO),
     (errors.HostNotFound, NO),
     (errors.ServerGroupNotFound, NO),

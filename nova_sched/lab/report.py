@@ -15,11 +15,12 @@ from nova_sched.lab.simulate_measures import Sample
 from nova_sched.lab.trace import Trace
 
 _DAY_SECONDS = 86400.0
+_STRETCHES = 40
 _PAGE_STYLE = (
-    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;"
+    ":root{color-scheme:light dark}body{font:15px/1.5 system-ui,sans-serif;max-width:66rem;margin:2rem auto;padding:0 1rem;"
     "color:#1d2127;background:#fff}table{border-collapse:collapse;width:100%;margin:1rem 0;font-size:14px}"
     "th,td{text-align:right;padding:.3rem .6rem;border-bottom:1px solid #d8dce2;vertical-align:top}"
-    "th:first-child,td:first-child,td.text,th.text{text-align:left}th{font-weight:600}"
+    "th:first-child,td:first-child,td.text,th.text{text-align:left}td{white-space:nowrap}td.text{white-space:normal}th{font-weight:600}"
     "code{font-size:13px}.chart{margin:1.2rem 0;display:block}"
     "@media (prefers-color-scheme:dark){body{color:#e6e9ed;background:#15181c}th,td{border-color:#3a4048}}"
 )
@@ -196,8 +197,10 @@ def _charts(contenders: Sequence[Contender]) -> Iterator[str]:
     yield report_charts.lines("Hosts in use", hosts, "days", "hosts")
     yield report_charts.lines("vCPUs in use", _series(contenders, "vcpu_share", 100.0), "days", "% of all")
     yield report_charts.lines("RAM in use", _series(contenders, "ram_share", 100.0), "days", "% of all")
-    largest = _series(contenders, "largest_memory_mb", 1 / 1024)
-    yield report_charts.lines("RAM of the largest size that still fits", largest, "days", "GB")
+    largest = [_lowest(one) for one in _series(contenders, "largest_memory_mb", 1 / 1024)]
+    yield report_charts.lines(
+        "RAM of the largest size that still fits (lowest of each stretch of time)", largest, "days", "GB"
+    )
     if any(one.result.refused for one in contenders):
         yield report_charts.lines("Refused so far", _series(contenders, "refused"), "days", "guests")
         refused = [
@@ -206,6 +209,14 @@ def _charts(contenders: Sequence[Contender]) -> Iterator[str]:
             for by in one.result.refused
         ]
         yield report_charts.bars("Refused by", refused)
+
+
+def _lowest(one: Series) -> Series:
+    """The lowest value of each of some forty stretches: what an operator could count on, instead of every spike."""
+    length = max(1, len(one.xs) // _STRETCHES)
+    starts = range(0, len(one.xs), length)
+    lows = [min(one.ys[start : start + length]) for start in starts]
+    return Series(one.name, [one.xs[start] for start in starts] + [one.xs[-1]], [*lows, lows[-1]], one.step)
 
 
 def _refusal_table(contenders: Sequence[Contender]) -> str:

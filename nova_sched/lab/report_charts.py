@@ -10,10 +10,10 @@ from math import ceil, floor, isfinite, log10
 #: Colours of series, told apart by lightness as well; index in a chart = class ``s<index>``.
 LIGHT = ("#1f6fb4", "#c8540a", "#2a8a4a", "#8e4bb0", "#a4262c", "#5b6470", "#0a7f86", "#9a6a00")
 DARK = ("#6cb2ee", "#ff9d5c", "#6fd08f", "#c99bea", "#ff8a8f", "#aab4c0", "#5fd0d6", "#e0b04a")
-_DASHES = ("", "7 3", "2 3", "9 3 2 3", "4 2", "1 2", "12 4", "6 2 2 2")
+_DASHES = ("", "", "", "", "6 3", "6 3", "6 3", "6 3")
 
-_WIDTH, _HEIGHT = 860, 300
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 34, 44
+_WIDTH, _HEIGHT = 860, 330
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 68, 44
 _TICKS = 5
 
 
@@ -26,7 +26,7 @@ def _rules(colours: Sequence[str]) -> str:
 #: What the charts need in a page; :func:`standalone` puts it into a file of its own.
 STYLE = (
     ".chart text{font:12px system-ui,sans-serif;fill:#2b2f36}.chart .title{font-size:14px;font-weight:600}"
-    ".chart .grid{stroke:#d8dce2;stroke-width:1}.chart .line{fill:none;stroke-width:2;stroke-linejoin:round}"
+    ".chart .grid{stroke:#d8dce2;stroke-width:1}.chart .line{fill:none;stroke-width:1.8;stroke-linejoin:round}"
     f"{_rules(LIGHT)}"
     "@media (prefers-color-scheme:dark){.chart text{fill:#dfe3e8}.chart .grid{stroke:#3a4048}"
     f"{_rules(DARK)}}}"
@@ -54,10 +54,8 @@ def lines(
     plot = _Plot(x_low, x_high, top)
     drawn = [plot.frame(title, x_label, y_label)]
     for number, one in enumerate(series):
-        dash = f' stroke-dasharray="{_DASHES[number % len(_DASHES)]}"' if number else ""
         drawn += [
-            f'<polyline class="line s{number % len(LIGHT)}"{dash} points="{points}"/>'
-            for points in plot.strokes(one)
+            f'<polyline class="line {_stroke(number)} points="{points}"/>' for points in plot.strokes(one)
         ]
     if len(series) > 1:
         drawn.append(_legend([one.name for one in series]))
@@ -67,13 +65,13 @@ def lines(
 def bars(title: str, values: Sequence[tuple[str, float]], unit: str = "") -> str:
     """An SVG element with one horizontal bar per (name, value), the values written beside them."""
     most = max((value for _, value in values), default=0.0) or 1.0
-    names = min(260, 20 + max((len(name) for name, _ in values), default=0) * 7)
+    names = min(330, 20 + max((len(name) for name, _ in values), default=0) * 7)
     room = _WIDTH - names - 110
     drawn = [f'<text class="title" x="12" y="22">{escape(title)}</text>']
     for number, (name, value) in enumerate(values):
         y = 40 + number * 26
         length = max(0.0, value) / most * room
-        drawn.append(f'<text x="{names - 8}" y="{y + 14}" text-anchor="end">{escape(name[:34])}</text>')
+        drawn.append(f'<text x="{names - 8}" y="{y + 14}" text-anchor="end">{escape(name[:44])}</text>')
         drawn.append(f'<rect class="f0" x="{names}" y="{y}" width="{length:.1f}" height="18" rx="2"/>')
         drawn.append(f'<text x="{names + length + 6:.1f}" y="{y + 14}">{value:,.6g}{escape(unit)}</text>')
     return _svg(title, drawn, 52 + 26 * len(values))
@@ -146,15 +144,24 @@ def _svg(title: str, parts: Sequence[str], height: float) -> str:
 
 
 def _legend(names: Sequence[str]) -> str:
-    parts, x = [], float(_WIDTH - _RIGHT - sum(34 + 7 * len(name) for name in names))
+    """Names beside their strokes under the title, in as many rows as they need (the frame leaves room for two)."""
+    parts, x, y = [], float(_LEFT), 38
     for number, name in enumerate(names):
-        dash = f' stroke-dasharray="{_DASHES[number % len(_DASHES)]}"' if number else ""
+        width = 44 + 6.4 * len(name)
+        if x + width > _WIDTH and x > _LEFT:
+            x, y = float(_LEFT), y + 16
         parts.append(
-            f'<line class="line s{number % len(LIGHT)}"{dash} x1="{x:.0f}" x2="{x + 20:.0f}" y1="16" y2="16"/>'
+            f'<line class="line {_stroke(number)} x1="{x:.0f}" x2="{x + 20:.0f}" y1="{y}" y2="{y}"/>'
         )
-        parts.append(f'<text x="{x + 24:.0f}" y="20">{escape(name)}</text>')
-        x += 34 + 7 * len(name)
+        parts.append(f'<text x="{x + 25:.0f}" y="{y + 4}">{escape(name)}</text>')
+        x += width
     return "".join(parts)
+
+
+def _stroke(number: int) -> str:
+    """End of the class attribute of a line, with its dashes."""
+    dashes = _DASHES[number % len(_DASHES)]
+    return f's{number % len(LIGHT)}"' + (f' stroke-dasharray="{dashes}"' if dashes else "")
 
 
 def _ceiling(value: float) -> float:
