@@ -16,6 +16,7 @@ import logging  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 from collections import Counter  # noqa: E402
+from contextlib import nullcontext  # noqa: E402
 from typing import Any  # noqa: E402
 
 from oslo_config import cfg  # noqa: E402
@@ -63,6 +64,23 @@ class StageClock(NullObserver):
         thread[key] = now
 
 
+class Pulse:
+    """Lets the loop's thread switch the profile on, which sees one thread only."""
+
+    def __init__(self, profile: cProfile.Profile | None) -> None:
+        self._profile = profile
+
+    def __call__(self, worker: Worker) -> None:
+        """First called before the first batch ends."""
+        if self._profile is not None:
+            self._profile.enable()
+            self._profile = None
+
+    def starting(self) -> nullcontext[None]:
+        """Nothing is watched while the service starts."""
+        return nullcontext()
+
+
 def main() -> None:
     """Serve until standard input ends."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -75,12 +93,7 @@ def main() -> None:
     logging.getLogger().setLevel(logging.WARNING)
     clock = StageClock()
     profile = cProfile.Profile(time.thread_time) if options.profile else None
-    profiled: list[bool] = []
-
-    def pulse(worker: Worker) -> None:
-        if profile is not None and not profiled:
-            profiled.append(True)
-            profile.enable()
+    pulse = Pulse(profile)
 
     worker = Worker(conf, build.settings_from(conf), upkeep=options.upkeep, observer=clock, pulse=pulse)
     began = time.monotonic()

@@ -19,8 +19,11 @@ from nova_sched.bootstrap.pulse import GaugePulse
 from nova_sched.bootstrap.reloading import Reloader
 from nova_sched.bootstrap.waiting import Stopped
 from nova_sched.bootstrap.worker import Worker
+from nova_sched.db.engine import Database
+from nova_sched.db.snapshot import SqlReads
 from nova_sched.errors import ConfigurationError, QueueMismatch
 from nova_sched.health.metrics import PrometheusObserver
+from nova_sched.health.snapshot import Snapshots
 
 LOG = logging.getLogger(__name__)
 
@@ -101,8 +104,9 @@ class HealthProcess(cotyledon.Service):
         from nova_sched.health.server import HealthServer
 
         settings = self._reloader.settings.health
+        database = Database(self._reloader.settings.database)
         try:
-            self._server = HealthServer(settings)
+            self._server = HealthServer(settings, snapshot=Snapshots(self._reads(database)))
         except OSError as error:
             LOG.error(
                 "cannot listen on %s port %d (health): %s", settings.bind, settings.port, error.strerror
@@ -110,6 +114,9 @@ class HealthProcess(cotyledon.Service):
             sys.exit(EXIT_FATAL)
         self._server.start()
         LOG.info("metrics, probes and page on http://%s:%d/", settings.bind, self._server.port)
+
+    def _reads(self, database: Database) -> SqlReads:
+        return SqlReads(database, lambda: self._reloader.settings.scheduler.filters)
 
     def terminate(self) -> None:
         """Stop serving."""

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+
+from nova_sched.upkeep.periodic import Periodic
 
 if TYPE_CHECKING:
     from nova_sched.bootstrap.worker import Worker
 
 _EVERY_SECONDS = 1.0
+_STARTING_SECONDS = 5.0
 
 
 class Gauges(Protocol):
@@ -34,6 +38,20 @@ class GaugePulse:
         self._monotonic = monotonic
         self._due = float("-inf")
 
+    @contextmanager
+    def starting(self) -> Iterator[None]:
+        """Alive from the first moment on: a start that waits for its servers needs no restart."""
+        self._alive()
+        beat = Periodic("start", _STARTING_SECONDS, self._alive, self._monotonic)
+        beat.start()
+        try:
+            yield
+        finally:
+            beat.stop()
+
+    def _alive(self) -> None:
+        self._gauges.gauge("loop_monotonic_seconds", self._monotonic())
+
     def __call__(self, worker: Worker) -> None:
         """Write what is known now."""
         now = self._monotonic()
@@ -41,14 +59,13 @@ class GaugePulse:
             return
         self._due = now + _EVERY_SECONDS
         gauge = self._gauges.gauge
-        gauge("loop_monotonic_seconds", now)
+        self._alive()
         gauge("build_info", 1.0, version=self._version, driver=worker.settings.scheduler.driver)
         gauge("broker_up", float(worker.consuming))
         gauge("broker_blocked", float(worker.publisher.blocked))
         gauge("store_up", float(worker.store_answers))
-        age = worker.refresher.age_seconds
-        if age != float("inf"):
-            gauge("host_state_read_monotonic_seconds", now - age)
+        gauge("pending_requests", float(worker.pending))
+        if worker.refresher.age_seconds != float("inf"):
             for state, count in host_states(worker).items():
                 gauge("hosts", float(count), state=state)
 

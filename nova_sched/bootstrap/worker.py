@@ -6,11 +6,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
 from nova_sched.attestation import AttestationServer, AttestedFacts, TrustCache
-from nova_sched.bootstrap import transports
+from nova_sched.bootstrap import memory, transports
 from nova_sched.bootstrap.waiting import Stopped, wait_for
 from nova_sched.db import schema
 from nova_sched.db.decisions import describe
@@ -59,6 +60,10 @@ class Pulse(Protocol):
         """Called in the loop's thread, at every turn."""
         ...
 
+    def starting(self) -> AbstractContextManager[None]:
+        """Around the start, which waits for SQL and the broker however long they are away."""
+        ...
+
 
 class Worker:
     """Builds and runs one process's share of the service.
@@ -103,14 +108,16 @@ class Worker:
         :raises Stopped: :meth:`stop` was called meanwhile.
         """
         driver = registry.load_driver(self.settings.scheduler)
-        database = Database(self.settings.database)
-        self._closers.append(database.close)
-        wait_for("database", lambda: schema.check(database), self._stopping)
-        self._build(driver, database)
-        self._start_servers()
+        with self._pulse.starting() if self._pulse is not None else nullcontext():
+            database = Database(self.settings.database)
+            self._closers.append(database.close)
+            wait_for("database", lambda: schema.check(database), self._stopping)
+            self._build(driver, database)
+            self._start_servers()
         if self._stopping.is_set():
             self._close()
             raise Stopped("start")
+        memory.settle()
         if self._pulse is not None:
             self._pulse(self)
         LOG.info(
@@ -145,6 +152,11 @@ class Worker:
         return self._stopping.is_set()
 
     @property
+    def pending(self) -> int:
+        """Requests taken from the scheduler topic and not acknowledged yet."""
+        return self.server.pending if self.server is not None else 0
+
+    @property
     def consuming(self) -> bool:
         """Connected to the scheduler topic, as far as is known."""
         return self.server is not None and self.server.consuming
@@ -160,9 +172,16 @@ class Worker:
         self.database = database
         transport = transports.rpc_transport(conf, settings)
         notifications = transports.notification_transport(conf, settings)
-        notifier = make_notifier(notifications, transports.notification_settings(conf, settings), self._name)
+        notifier = make_notifier(
+            notifications, transports.notification_settings(conf, settings), self._name, self._observer
+        )
         self.publisher = make_publisher(
-            transport, notifier, self._name, settings.delivery.publish_timeout_seconds, self._crash_point
+            transport,
+            notifier,
+            self._name,
+            settings.delivery.publish_timeout_seconds,
+            self._crash_point,
+            self._observer,
         )
         self._closers += [transport.cleanup, notifications.cleanup, self.publisher.close]
         self.outbound = Outbound(settings.bus)

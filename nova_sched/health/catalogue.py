@@ -31,10 +31,13 @@ COUNTERS = {
     "requests": Metric("counter", "Requests taken, by RPC method.", ("method",)),
     "instances": Metric("counter", "Instances that reached an outcome, by outcome.", ("outcome",)),
     "schedule_attempts": Metric(
-        "counter", "Decisions, by result: scheduled, unschedulable, error.", ("result",)
+        "counter", "Instances decided, by result: scheduled, unschedulable, error.", ("result",)
     ),
     "no_valid_host": Metric(
-        "counter", "Instances without a host, by the filter that left none.", ("filter",)
+        "counter",
+        "Instances without a host, by the filter that left none (request: refused before any filter; before: all hosts"
+        " ignored or tried; no_hosts: none are known).",
+        ("filter",),
     ),
     "filter_rejections": Metric("counter", "Hosts a filter took out, by filter.", ("filter",)),
     "claims_lost": Metric("counter", "Claims refused by a guard and decided again, by guard.", ("guard",)),
@@ -55,10 +58,17 @@ COUNTERS = {
     "outbox_sent": Metric("counter", "ERROR events of the outbox that the broker confirmed."),
     "rows_purged": Metric("counter", "Rows of history deleted, by table.", ("table",)),
     "events_dropped": Metric("counter", "INFO notifications given up because their bus was away."),
-    "reopened_consumers": Metric(
-        "counter", "Consumers re-opened by the watchdog or after a broken connection."
+    "connections_lost": Metric(
+        "counter",
+        "Consuming connections that broke or were given up by their watchdog, by topic.",
+        ("topic",),
     ),
-    "shadow_differences": Metric("counter", "Decisions on which the shadow configuration differs."),
+    "reloads": Metric("counter", "Configurations read again, by result: applied, refused.", ("result",)),
+    "shadow_decisions": Metric(
+        "counter",
+        "Decisions that the shadow configuration was asked about, by result: same, differs, failed, skipped.",
+        ("result",),
+    ),
 }
 
 HISTOGRAMS = {
@@ -70,18 +80,32 @@ HISTOGRAMS = {
     ),
     "batch": Metric("histogram", "Duration of one batch, from taking to acknowledging.", (), SLOW_BUCKETS),
     "scheduling_attempt_duration": Metric(
-        "histogram", "Share of a batch's duration per decision, by result.", ("result",), SLOW_BUCKETS
+        "histogram",
+        "From a request's turn in a batch to its confirmed cast or committed refusal, by result.",
+        ("result",),
+        SLOW_BUCKETS,
     ),
     "scheduling_algorithm_duration": Metric(
         "histogram", "Filtering and weighing of one request.", (), FAST_BUCKETS
     ),
-    "instance_scheduling_duration": Metric(
-        "histogram", "From taking the message to its acknowledgement, per request.", (), SLOW_BUCKETS
+    "message_duration": Metric(
+        "histogram",
+        "End to end: from taking a message to its acknowledgement, by topic.",
+        ("topic",),
+        SLOW_BUCKETS,
     ),
     "plugin_execution_duration": Metric(
-        "histogram", "One filter or weigher over all hosts of a request.", ("plugin",), FAST_BUCKETS
+        "histogram",
+        "One filter or weigher for one request (one request of 32 is measured).",
+        ("plugin",),
+        FAST_BUCKETS,
     ),
-    "confirm_latency": Metric("histogram", "From publishing to the broker's confirmation.", (), SLOW_BUCKETS),
+    "confirm_latency": Metric(
+        "histogram",
+        "From publishing the casts of a batch to the broker's word on all of them.",
+        (),
+        SLOW_BUCKETS,
+    ),
 }
 
 GAUGES = {
@@ -93,12 +117,12 @@ GAUGES = {
     ),
     "hosts": Metric("gauge", "Hosts in the table, by state: up, down, disabled.", ("state",), mode="livemax"),
     "host_state_read_monotonic_seconds": Metric(
-        "gauge", "Monotonic second of the last successful read of host state.", mode="livemax"
+        "gauge", "Monotonic second of each worker's last successful read of host state.", mode="liveall"
     ),
     "loop_monotonic_seconds": Metric("gauge", "Monotonic second of each worker's last turn.", mode="liveall"),
-    "broker_up": Metric("gauge", "1 while the worker's consumer is connected.", mode="livemin"),
+    "broker_up": Metric("gauge", "1 while the worker's consumer is connected.", mode="liveall"),
     "broker_blocked": Metric("gauge", "1 while the broker blocks publishers.", mode="livemax"),
-    "store_up": Metric("gauge", "1 while SQL answers.", mode="livemin"),
+    "store_up": Metric("gauge", "1 while SQL answers the worker.", mode="liveall"),
     "build_info": Metric(
         "gauge", "Always 1; the version is in the label.", ("version", "driver"), mode="livemax"
     ),

@@ -1,29 +1,21 @@
 """The observer of a daemon: Prometheus metrics, merged over all worker processes of one service.
 
-Workers write into files of a shared folder (prometheus_client's multiprocess mode), so the library has to know the
-folder before it is imported: :func:`multiprocess_folder` is called by the parent, before any worker.
+Workers write into files of a shared folder (see ``folder``), so the library is imported only when an observer is made.
 """
 
 from __future__ import annotations
 
-import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 from nova_sched.health.catalogue import CATALOGUE, PREFIX
 from nova_sched.model.decision import Decision
+from nova_sched.model.explanation import Explanation
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-FOLDER_VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
-
-
-def multiprocess_folder() -> str:
-    """Make the shared folder and name it in the environment; must run before prometheus_client is imported."""
-    folder = tempfile.mkdtemp(prefix="nova-sched-metrics-")
-    os.environ[FOLDER_VARIABLE] = folder
-    return folder
+#: What ``no_valid_host`` says where no filter emptied the list.
+NO_HOSTS, BEFORE, REQUEST = "no_hosts", "before", "request"
 
 
 class PrometheusObserver:
@@ -72,18 +64,25 @@ class PrometheusObserver:
 
     def decided(self, decision: Decision, seconds: float) -> None:
         """Record one decision: its result, the filter that left none, what each filter took out."""
-        refused, placed = decision.refusals, decision.placements
+        placed = len(decision.placements)
+        refused = len(decision.answers) - placed
         if placed:
-            self.count("schedule_attempts", result="scheduled")
-        if refused:
-            self.count("schedule_attempts", result="unschedulable")
+            self.count("schedule_attempts", placed, result="scheduled")
         self.observe("scheduling_algorithm_duration", seconds)
-        last = None
         for attempt in decision.explanation.rounds:
             for step in attempt.steps:
                 if step.hosts_out < step.hosts_in:
                     self.count("filter_rejections", step.hosts_in - step.hosts_out, filter=step.name)
-                last = step
         if refused:
-            emptied = last is not None and last.hosts_out == 0
-            self.count("no_valid_host", len(refused), filter=last.name if emptied and last else "none")
+            self.count("schedule_attempts", refused, result="unschedulable")
+            self.count("no_valid_host", refused, filter=emptied_by(decision.explanation))
+
+
+def emptied_by(explanation: Explanation) -> str:
+    """The filter that left no host, or which other thing did."""
+    last = explanation.rounds[-1] if explanation.rounds else None
+    if last is not None and last.chosen is None:
+        if last.steps and last.steps[-1].hosts_in and not last.steps[-1].hosts_out:
+            return last.steps[-1].name
+        return BEFORE if explanation.hosts_total else NO_HOSTS
+    return REQUEST

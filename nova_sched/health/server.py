@@ -16,6 +16,7 @@ from typing import Any
 import prometheus_client
 from prometheus_client import multiprocess
 
+from nova_sched.health.folder import forget_dead
 from nova_sched.health.page import PAGE
 from nova_sched.health.readiness import Check, Probe, Samples
 from nova_sched.settings import HealthSettings
@@ -25,7 +26,8 @@ Snapshot = Callable[[], Mapping[str, Any]]
 
 
 def merged_registry() -> prometheus_client.CollectorRegistry:
-    """Registry that merges the files of all workers."""
+    """Registry that merges the files of all workers; gauges of those that are gone do not count."""
+    forget_dead()
     registry = prometheus_client.CollectorRegistry()
     multiprocess.MultiProcessCollector(registry)  # type: ignore[no-untyped-call]
     return registry

@@ -12,10 +12,13 @@ from nova_sched.rpc.bus.publisher import CastWire, Publisher, RabbitCasts
 from nova_sched.rpc.bus.stock import StockCasts, StockEvents
 from nova_sched.rpc.dead_letters import DeadLetterBox, DeadLetterReader, letter_queue
 from nova_sched.rpc.notifications import EventWire, NotificationSettings, Notifier, RabbitEvents
+from nova_sched.service.ports import Observer
 from nova_sched.settings import BusSettings, DeliverySettings
 
 
-def make_notifier(transport: Any, settings: NotificationSettings, name: str) -> Notifier:
+def make_notifier(
+    transport: Any, settings: NotificationSettings, name: str, observer: Observer | None = None
+) -> Notifier:
     """Notifier over a notification transport; ``name`` tells its connection in the broker's pages."""
     driver = rabbit_driver(transport)
     wire: EventWire
@@ -24,7 +27,7 @@ def make_notifier(transport: Any, settings: NotificationSettings, name: str) -> 
         wire = RabbitEvents(sender, driver.topology())
     else:
         wire = StockEvents(transport)
-    return Notifier(wire, settings)
+    return Notifier(wire, settings, observer)
 
 
 def make_publisher(
@@ -33,6 +36,7 @@ def make_publisher(
     name: str,
     timeout_seconds: float = 30.0,
     crash_point: CrashPoint = no_crash,
+    observer: Observer | None = None,
 ) -> Publisher:
     """Publisher of casts over an RPC transport. Make it after a fork; it connects at its first use."""
     driver = rabbit_driver(transport)
@@ -42,7 +46,7 @@ def make_publisher(
         wire = RabbitCasts(sender, driver.topology())
     else:
         wire = StockCasts(transport)
-    return Publisher(wire, notifier, timeout_seconds)
+    return Publisher(wire, notifier, timeout_seconds, observer)
 
 
 def make_dead_letters(transport: Any, bus: BusSettings, delivery: DeliverySettings) -> DeadLetterSink:

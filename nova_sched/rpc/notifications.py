@@ -21,6 +21,7 @@ from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.envelope import dump_json
 from nova_sched.rpc.bus.render import BARE, ENVELOPE, render_event
 from nova_sched.rpc.bus.settings import Topology
+from nova_sched.service.ports import NullObserver, Observer
 
 LOG = logging.getLogger(__name__)
 EVENT_LOG = logging.getLogger("oslo.messaging.notification")
@@ -95,8 +96,11 @@ class RabbitEvents:
 class Notifier:
     """See the module. Thread-safe; its thread starts with the first event."""
 
-    def __init__(self, wire: EventWire, settings: NotificationSettings) -> None:
+    def __init__(
+        self, wire: EventWire, settings: NotificationSettings, observer: Observer | None = None
+    ) -> None:
         self._wire = wire
+        self._observer = observer or NullObserver()
         self._settings = settings.checked()
         self._queue: deque[Event] = deque()
         self._change = threading.Condition()
@@ -194,6 +198,7 @@ class Notifier:
     def _lose(self, count: int, reason: str) -> None:
         if count:
             self.dropped += count
+            self._observer.count("events_dropped", count)
             if not self._warned:
                 self._warned = True
                 LOG.warning("notifications are dropped (%s); scheduling goes on", reason)

@@ -18,7 +18,7 @@ import logging
 from collections.abc import Sequence
 
 from nova_sched.drivers.api import SchedulerDriver
-from nova_sched.errors import BusUnavailable, StoreUnavailable
+from nova_sched.errors import BusUnavailable, NoValidHost, StoreUnavailable
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.service.dispatch import Dispatcher
@@ -150,6 +150,7 @@ class Batch:
                     self._run_or_split([ticket])
 
     def _run_wave(self, tickets: Sequence[Ticket]) -> None:
+        taken = self._clock.monotonic()
         jobs = self._sorter.sort(tickets)
         self._settler.settle(jobs)
         began = self._clock.monotonic()
@@ -157,9 +158,11 @@ class Batch:
             self._turn_away(undeliverable)
             self._settler.settle(jobs)
         self._dispatcher.finish(jobs)
-        self._observer.observe("stage", self._clock.monotonic() - began, stage="publish")
+        ended = self._clock.monotonic()
+        self._observer.observe("stage", ended - began, stage="publish")
         for job in jobs:
             self._answer(job)
+            self._observer.observe("scheduling_attempt_duration", ended - taken, result=_result(job))
 
     def _turn_away(self, undeliverable: Sequence[tuple[Job, CastOf]]) -> None:
         """No queue took these casts: their claims give way to the next host, which is never the same one again."""
@@ -211,6 +214,13 @@ class Batch:
         except Exception:
             LOG.exception("the instances of %s cannot be set to ERROR", ticket.request.caller.request_id)
             ticket.reject(fault)
+
+
+def _result(job: Job) -> str:
+    """How an attempt ended, in kube-scheduler's words."""
+    if job.failed or isinstance(job.failure, NoValidHost):
+        return "unschedulable"
+    return "error" if job.failure is not None else "scheduled"
 
 
 def _next_wave(waiting: Sequence[Ticket]) -> list[Ticket]:

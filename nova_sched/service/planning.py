@@ -32,6 +32,9 @@ from nova_sched.settings import DeliverySettings
 LOG = logging.getLogger(__name__)
 REASON_MAX = 500
 
+#: One decision of so many is measured plugin by plugin.
+PLUGINS_TIMED_EVERY = 32
+
 
 def seed_of(request: SchedulingRequest, round_number: int) -> int:
     """Seed of a decision's randomness: the same for a replay, another one for each new try. Fits JSON's integers."""
@@ -110,6 +113,7 @@ class Planner:
         self._delivery = delivery
         self._clock = clock
         self._observer = observer
+        self._decisions = 0
 
     def plan(self, job: Job, overlay: Overlay, facts: WaveFacts, stages: Mapping[str, float]) -> Plan:
         """Decide what ``job`` has to do. Never raises because of the request; a fault becomes the plan's outcomes."""
@@ -149,14 +153,30 @@ class Planner:
         seed = seed_of(job.request, job.rounds)
         job.rounds += 1
         mark = overlay.mark
-        decision = self._ask(
-            request.excluding(*job.avoided) if job.avoided else request, overlay, facts, seed, Detail.COUNTS
-        )
+        self._decisions += 1
+        timed = self._decisions % PLUGINS_TIMED_EVERY == 1
+        if timed:
+            self.guard.spent.clear()
+            self.guard.stopwatch = self._clock.monotonic
+        try:
+            decision = self._ask(
+                request.excluding(*job.avoided) if job.avoided else request,
+                overlay,
+                facts,
+                seed,
+                Detail.COUNTS,
+            )
+        finally:
+            self.guard.stopwatch = None
         if decision.refusals and job.avoided:
             overlay.rollback(mark)
             job.avoided.clear()
             decision = self._ask(request, overlay, facts, seed, Detail.COUNTS)
         spent = self._clock.monotonic() - started
+        self._observer.decided(decision, spent)
+        if timed:
+            for plugin, seconds in self.guard.spent.items():
+                self._observer.observe("plugin_execution_duration", seconds, plugin=plugin)
         explanation = replace(decision.explanation, seed=seed, stage_seconds={**stages, "decide": spent})
         if LOG.isEnabledFor(logging.INFO):
             LOG.info("%s", sentence(decision))
@@ -279,6 +299,7 @@ class Planner:
             "%s %s of %s broke: %s", request.method, request.caller.request_id, uuids, fault, exc_info=fault
         )
         self._observer.count("plugin_errors", plugin=getattr(fault, "plugin", type(fault).__name__))
+        self._observer.count("schedule_attempts", max(1, len(request.instances)), result="error")
         named = str(fault) if isinstance(fault, PluginError) else f"{type(fault).__name__}: {fault}"
         reason = strutils.mask_password(named)[:REASON_MAX]
         plan = self.failed(job, request, reason, "".join(traceback.format_exception(fault)))

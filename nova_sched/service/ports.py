@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from nova_sched.hosts.schema import HostDelta
-from nova_sched.model.decision import Placement
+from nova_sched.model.decision import Decision, Placement
 from nova_sched.model.explanation import Explanation
 from nova_sched.model.facts import Fact, Facts, GroupFact
 from nova_sched.model.limits import Limits
@@ -291,12 +291,9 @@ def no_crash(point: str) -> None:
 
 
 class Observer(Protocol):
-    """Counts and durations; metrics in the daemon, nothing in tests.
+    """Counts, durations, gauges and decisions; metrics in the daemon, nothing in tests.
 
-    Counters of the loop: ``requests`` (method), ``instances`` (outcome: placed, failed, cast_again, past, stale,
-    final, deleted), ``claims_lost`` (guard: host, group), ``undeliverable_casts``, ``late_claims``,
-    ``plugin_errors`` (plugin), ``held_batches`` (cause: store, bus), ``host_reads`` (kind: full, delta, rows).
-    Durations: ``stage`` (stage: prior, refresh, decide, commit, publish), ``batch``.
+    The names there are stand in ``health.catalogue``, with their labels.
     """
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
@@ -307,6 +304,14 @@ class Observer(Protocol):
         """Record a duration."""
         ...
 
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Set a gauge."""
+        ...
+
+    def decided(self, decision: Decision, seconds: float) -> None:
+        """Record what a driver answered and how long it took: its result and what each filter took out."""
+        ...
+
 
 class NullObserver:
     """Observer that keeps nothing."""
@@ -315,4 +320,10 @@ class NullObserver:
         """Ignore."""
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
+        """Ignore."""
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Ignore."""
+
+    def decided(self, decision: Decision, seconds: float) -> None:
         """Ignore."""

@@ -81,7 +81,7 @@ class HostRefresher:
         self._cursor = delta.cursor
         self._read_at = self._full_at = now
         self._outdated.clear()
-        self._observer.count("host_reads", kind="full")
+        self._told("full", now)
 
     def _read_changes(self, now: float) -> None:
         delta = self._source.read_delta(self._cursor)
@@ -89,9 +89,13 @@ class HostRefresher:
         self._cursor = delta.cursor
         self._read_at = now
         self._outdated.clear()
-        self._observer.count("host_reads", kind="delta")
+        self._told("delta", now)
 
     def _read_rows(self, host_ids: Collection[int]) -> None:
         self.table.apply(self._source.read_rows(sorted(host_ids)))
         self._outdated.difference_update(host_ids)
         self._observer.count("host_reads", kind="rows")
+
+    def _told(self, kind: str, now: float) -> None:
+        self._observer.count("host_reads", kind=kind)
+        self._observer.gauge("host_state_read_monotonic_seconds", now)

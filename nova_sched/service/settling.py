@@ -166,6 +166,7 @@ class Settler:
             if verdict.kind is VerdictKind.COMMITTED:
                 job.replaces.pop(job.claim_uuid(instance), None)
                 counts["placed" if isinstance(outcome, Placed) else "failed"] += 1
+                job.failed += isinstance(outcome, Failed)
                 if isinstance(item, ErrorOf):
                     item = replace(item, outbox_id=verdict.outbox_id)
                 if item is not None:

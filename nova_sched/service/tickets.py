@@ -110,7 +110,7 @@ class Job:
     ``replaces``: claim uuid → host id whose claim of the same key gives way (its cast came back undeliverable).
     ``claim_uuids``: launch index → key of a claim that is not the instance's own.
     ``outgoing``: to publish next, in order. ``placements``: of a call, by launch index, committed.
-    ``announces``: something happens for it, so .start and .end are sent. ``rounds``: decisions made so far.
+    ``failed``: instances committed as ERROR, for metrics. ``announces``: something happens for it, so .start and .end are sent. ``rounds``: decisions made so far.
     ``refused``: (host, node) → rounds in which its guard refused; ``avoided``: those that did so too often, tried again
     only when no other host is left. ``stalled``: rounds in a row in which
     nothing of the wave could be committed. ``exhausted``: why no further host is tried.
@@ -126,6 +126,7 @@ class Job:
     placements: dict[int, Placement] = field(default_factory=dict)
     refused: Counter[HostNode] = field(default_factory=Counter)
     avoided: set[HostNode] = field(default_factory=set)
+    failed: int = 0
     announces: bool = False
     started: bool = False
     rounds: int = 0

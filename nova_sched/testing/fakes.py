@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from nova_sched.errors import BusUnavailable, StoreUnavailable
+from nova_sched.model.decision import Decision
 from nova_sched.model.messages import Cast, Delivery, Event
 from nova_sched.model.states import EndReason
 from nova_sched.service.ports import (
@@ -165,10 +166,12 @@ class ManualClock:
 
 
 class CountingObserver:
-    """Observer that sums counters by name and labels; durations are counted only."""
+    """Observer that sums counters by name and labels; durations are counted only, gauges and decisions kept."""
 
     def __init__(self) -> None:
         self.counts: Counter[tuple[str, ...]] = Counter()
+        self.gauges: dict[tuple[str, ...], float] = {}
+        self.decisions: list[Decision] = []
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
         """Add."""
@@ -177,3 +180,11 @@ class CountingObserver:
     def observe(self, name: str, seconds: float, **labels: str) -> None:
         """Count the observation."""
         self.counts[name, *labels.values()] += 1
+
+    def gauge(self, name: str, value: float, **labels: str) -> None:
+        """Keep the latest value."""
+        self.gauges[name, *labels.values()] = value
+
+    def decided(self, decision: Decision, seconds: float) -> None:
+        """Keep the decision."""
+        self.decisions.append(decision)

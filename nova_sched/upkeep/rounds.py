@@ -71,6 +71,7 @@ class Upkeep:
 
     def send_events(self) -> None:
         """Send what waits in the outbox until the broker takes no more. Raises StoreUnavailable, BusUnavailable."""
+        self._observer.gauge("outbox_rows", float(self._outbox.size()))
         for _ in range(BATCHES_MAX):
             waiting = self._outbox.pending(OUTBOX_BATCH, OUTBOX_AGE_SECONDS)
             if not waiting:

@@ -18,6 +18,7 @@ from nova_sched.rpc.bus.intake import Intake, RabbitIntake, StockIntake
 from nova_sched.rpc.bus.listener import RabbitListener, Subscription
 from nova_sched.rpc.bus.replies import ReplyDesk
 from nova_sched.rpc.bus.settings import LinkSettings, Topology, read_link_settings, read_topology
+from nova_sched.service.ports import Observer
 
 PRIVATE_NAMES = (
     "oslo_messaging._drivers.impl_rabbit.RabbitDriver",
@@ -46,10 +47,11 @@ class LateAckRabbitDriver(RabbitDriver):  # type: ignore[misc]
         target: oslo_messaging.Target,
         subscription: Subscription,
         crash_point: CrashPoint = no_crash,
+        observer: Observer | None = None,
     ) -> RabbitIntake:
         """A consumer of ``target``; nothing is connected before it is opened."""
         link = self.link_settings
-        listener = RabbitListener(link, self.topology(target.exchange), subscription, crash_point)
+        listener = RabbitListener(link, self.topology(target.exchange), subscription, crash_point, observer)
         sender = ConfirmedSender(link, f"nova-sched {subscription.topic}.{subscription.server} replies")
         return RabbitIntake(listener, ReplyDesk(sender))
 
@@ -65,9 +67,10 @@ def open_intake(
     target: oslo_messaging.Target,
     subscription: Subscription,
     crash_point: CrashPoint = no_crash,
+    observer: Observer | None = None,
 ) -> Intake:
     """The consumer that fits the transport: late acknowledgement on RabbitMQ, the library's own way elsewhere."""
     driver = rabbit_driver(transport)
     if driver is not None:
-        return driver.intake(target, subscription, crash_point)
+        return driver.intake(target, subscription, crash_point, observer)
     return StockIntake(transport, target)

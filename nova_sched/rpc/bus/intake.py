@@ -35,6 +35,11 @@ class Intake(Protocol):
         """Messages arrive, as far as is known."""
         ...
 
+    @property
+    def pending(self) -> int:
+        """Messages taken from the transport and not done yet."""
+        ...
+
     def take(self, limit: int, timeout_seconds: float) -> list[Taken]:
         """What is there, at most ``limit``; waits for the first one only."""
         ...
@@ -93,6 +98,11 @@ class RabbitIntake:
         """See Intake."""
         return self._listener.consuming
 
+    @property
+    def pending(self) -> int:
+        """See Intake."""
+        return self._listener.pending
+
     def close(self, timeout_seconds: float) -> None:
         """See Intake."""
         self._listener.close(timeout_seconds)
@@ -114,6 +124,11 @@ class StockIntake:
     def consuming(self) -> bool:
         """See Intake."""
         return self._listener is not None and not self._stopped.is_set()
+
+    @property
+    def pending(self) -> int:
+        """See Intake."""
+        return self._queue.qsize()
 
     def open(self) -> None:
         """See Intake."""

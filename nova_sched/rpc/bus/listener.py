@@ -26,6 +26,7 @@ from nova_sched.rpc.bus.link import LINK_ERRORS, Link, WakePipe
 from nova_sched.rpc.bus.settings import LinkSettings, Topology
 from nova_sched.rpc.bus.taken import Arrival, Ledger, Taken
 from nova_sched.rpc.bus.topology import fanout_queue, lasting_queue
+from nova_sched.service.ports import NullObserver, Observer
 
 LOG = logging.getLogger(__name__)
 
@@ -54,8 +55,10 @@ class RabbitListener:
         topology: Topology,
         subscription: Subscription,
         crash_point: CrashPoint = no_crash,
+        observer: Observer | None = None,
     ) -> None:
         self.subscription = subscription
+        self._observer = observer or NullObserver()
         self._topology = topology
         self._crash_point = crash_point
         self._link = Link(settings, f"nova-sched {subscription.topic}.{subscription.server} consumer")
@@ -100,6 +103,11 @@ class RabbitListener:
     def consuming(self) -> bool:
         """Connected and subscribed, as far as is known."""
         return self._consuming.is_set()
+
+    @property
+    def pending(self) -> int:
+        """Messages of this connection that are not acknowledged yet."""
+        return self._ledger.outstanding
 
     def take(self, limit: int, timeout_seconds: float) -> list[Taken]:
         """Up to ``limit`` messages that are there; waits for the first, never for company. Empty after time or wake."""
@@ -299,6 +307,8 @@ class RabbitListener:
         self._link.farewell()
 
     def _lost(self) -> None:
+        if self._consuming.is_set():
+            self._observer.count("connections_lost", topic=self.subscription.topic)
         self._consuming.clear()
         self._link.close()
         with self._change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -10,6 +11,7 @@ from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.render import render_cast
 from nova_sched.rpc.bus.settings import Topology
 from nova_sched.rpc.notifications import Notifier
+from nova_sched.service.ports import NullObserver, Observer
 
 INFO = "INFO"
 
@@ -58,10 +60,17 @@ class Publisher:
     Thread-safe. INFO events never hold a cast back: they are queued for the notifier and answered CONFIRMED.
     """
 
-    def __init__(self, casts: CastWire, notifier: Notifier, timeout_seconds: float = 30.0) -> None:
+    def __init__(
+        self,
+        casts: CastWire,
+        notifier: Notifier,
+        timeout_seconds: float = 30.0,
+        observer: Observer | None = None,
+    ) -> None:
         self._casts = casts
         self._notifier = notifier
         self._timeout_seconds = timeout_seconds
+        self._observer = observer or NullObserver()
 
     @property
     def blocked(self) -> bool:
@@ -83,7 +92,9 @@ class Publisher:
         casts = [(index, message) for index, message in enumerate(messages) if isinstance(message, Cast)]
         events = [(index, message) for index, message in enumerate(messages) if isinstance(message, Event)]
         if casts:
+            began = time.monotonic()
             words = self._casts.send([cast for _, cast in casts], self._timeout_seconds)
+            self._observer.observe("confirm_latency", time.monotonic() - began)
             for (index, _), word in zip(casts, words, strict=True):
                 answers[index] = word
         self._notifier.emit([event for _, event in events if event.priority == INFO])

@@ -109,6 +109,7 @@ class BusServer:
                 give_back_after_seconds,
             ),
             crash_point,
+            self._observer,
         )
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -162,6 +163,11 @@ class BusServer:
     def consuming(self) -> bool:
         """Connected and subscribed, as far as is known."""
         return self._intake.consuming
+
+    @property
+    def pending(self) -> int:
+        """Messages taken from the broker and not acknowledged yet."""
+        return self._intake.pending
 
     @property
     def held(self) -> str | None:
@@ -326,6 +332,9 @@ class BusServer:
             self._crash_point("before_reply")
             self._intake.reply(replies)
         self._intake.acknowledge(group)
+        now = time.monotonic()
+        for taken in group:
+            self._observer.observe("message_duration", now - taken.taken_at, topic=self._target.topic)
 
     def _hold(self, group: list[Taken], step: Callable[[], None], counted: bool) -> bool:
         """Run ``step`` until no outage stops it. False: the group was given back (stopping, or held too long)."""
