@@ -215,10 +215,10 @@ def move_claims(
             {
                 "instance_uuid": claim.uuid,
                 "attempt": claim.attempt,
-                "was": claim.state,
+                "was": claim.state.value,
                 "host_id": claim.host_id,
-                "state": state,
-                "reason": reason,
+                "state": state.value,
+                "reason": None if reason is None else reason.value,
             }
         )
     if SQL.run(connection, "move_claims", rows).rowcount != len(rows):
@@ -241,7 +241,8 @@ def remove_claims(connection: Connection, rooms: dict[int, Room], claims: Sequen
     if not claims:
         return
     rows = [
-        {"instance_uuid": c.uuid, "attempt": c.attempt, "was": c.state, "host_id": c.host_id} for c in claims
+        {"instance_uuid": c.uuid, "attempt": c.attempt, "was": c.state.value, "host_id": c.host_id}
+        for c in claims
     ]
     if SQL.run(connection, "remove_claims", rows).rowcount != len(rows):
         raise Again("a claim changed its state")

