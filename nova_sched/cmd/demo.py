@@ -41,6 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory(prefix="nova-sched-demo-") as temporary:
         folder = Path(options.keep or temporary)
         folder.mkdir(parents=True, exist_ok=True)
+        for stale in folder.glob("nova_sched.sqlite*"):
+            stale.unlink()
         try:
             verdict = play(options.bus, folder)
         except (SchedulerError, RuntimeError, TimeoutError) as error:
