@@ -111,10 +111,10 @@ class Settler:
         loaded = self._load(waiting)
         self._crash_point("before_decide")
         read = self._clock.monotonic()
+        self._observer.observe("stage", read - began, stage="refresh")
         stages = {"refresh": read - began}
         overlay, facts = table.overlay(), WaveFacts(loaded)
         plans = [self._planner.plan(job, overlay, facts, stages) for job in waiting]
-        self._observer.observe("stage", read - began, stage="refresh")
         self._observer.observe("stage", self._clock.monotonic() - read, stage="decide")
         return plans
 
