@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -43,13 +44,14 @@ def usage(pid: int) -> Usage:
 class Subject:
     """A process of ``python -m benchmarks.<module>``; ``ready``: what it said when it began to serve."""
 
-    def __init__(self, module: str, arguments: Sequence[str]) -> None:
+    def __init__(self, module: str, arguments: Sequence[str], **environment: str) -> None:
         self._process = subprocess.Popen(
             [sys.executable, "-m", f"benchmarks.{module}", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             cwd=FOLDER.parent,
+            env={**os.environ, **environment},
         )
 
     def wait(self) -> dict[str, Any]:
@@ -97,5 +99,7 @@ def worker(
         f"[delivery]\nquorum_queues = {quorum}\n",
         encoding="utf-8",
     )
-    arguments = ["--config-file", str(path)]
-    return Subject("worker_subject", arguments + (["--profile", str(profile)] if profile else []))
+    metrics = folder / "metrics"
+    metrics.mkdir(exist_ok=True)
+    arguments = ["--config-file", str(path)] + (["--profile", str(profile)] if profile else [])
+    return Subject("worker_subject", arguments, PROMETHEUS_MULTIPROC_DIR=str(metrics))

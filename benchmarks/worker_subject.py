@@ -25,43 +25,41 @@ from nova_sched.bootstrap import logs  # noqa: E402
 from nova_sched.bootstrap.worker import Worker  # noqa: E402
 from nova_sched.conf import build  # noqa: E402
 from nova_sched.model.decision import Decision  # noqa: E402
-from nova_sched.service.ports import NullObserver  # noqa: E402
+from nova_sched.health.metrics import PrometheusObserver  # noqa: E402
 
 _IMPORTED = time.monotonic()
-#: What the loop's thread did since the observer was last called, by what it is called with.
+#: What the loop's thread did since the observer was last told of a stage, by what it is told now.
 _STAGES = {"bus_messages": "take and acknowledge", "requests": "translate", "batch": "answer"}
 
 
-class StageClock(NullObserver):
-    """Observer that gives the CPU time of the loop's thread to the stage that ended, and sums counters."""
+class StageClock(PrometheusObserver):
+    """The daemon's observer, which also gives the CPU time of the loop's thread to the stage that ended."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.cpu_seconds: Counter[str] = Counter()
         self.counts: Counter[str] = Counter()
-        self._threads: dict[int, float] = {}
+        self._marks: dict[int, float] = {}
 
     def count(self, name: str, amount: int = 1, **labels: str) -> None:
-        """Add to a counter."""
+        """As the daemon's; taking and translating have no durations of their own, so their counters end them."""
+        super().count(name, amount, **labels)
         self.counts[".".join((name, *labels.values()))] += amount
         if name in _STAGES and labels.get("topic") != "scheduler_report":
             self._lap(_STAGES[name])
 
     def observe(self, name: str, seconds: float, **labels: str) -> None:
-        """A stage ended."""
-        self._lap(labels.get("stage") or _STAGES.get(name, name))
-
-    def gauge(self, name: str, value: float, **labels: str) -> None:
-        """Not asked for."""
-
-    def decided(self, decision: Decision, seconds: float) -> None:
-        """Not asked for."""
+        """As the daemon's; the end of a stage."""
+        super().observe(name, seconds, **labels)
+        if name == "stage":
+            self._lap(labels["stage"])
+        elif name in _STAGES:
+            self._lap(_STAGES[name])
 
     def _lap(self, stage: str) -> None:
-        now = time.thread_time()
-        thread = self._threads
-        key = threading.get_ident()
-        self.cpu_seconds[stage] += now - thread.get(key, now)
-        thread[key] = now
+        now, thread = time.thread_time(), threading.get_ident()
+        self.cpu_seconds[stage] += now - self._marks.get(thread, now)
+        self._marks[thread] = now
 
 
 class Pulse:
