@@ -84,5 +84,5 @@ def reason_of(decision: Decision) -> str:
 
 
 def weights(decision: Decision, round_number: int = 0) -> dict[str, float]:
-    """Total weight by host of one round."""
-    return {one.host: one.weight for one in decision.explanation.rounds[round_number].weighed}
+    """Total weight by host of one round, best first; without negative zeros."""
+    return {one.host: one.weight + 0.0 for one in decision.explanation.rounds[round_number].weighed}
