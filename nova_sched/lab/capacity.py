@@ -81,10 +81,10 @@ def capacity(scene: Scene, request: SchedulingRequest) -> Capacity:
         )
     request = built(request)
     facts = scene.facts(request)
-    counts = how(scene.driver.filters, request, facts)(scene, request, facts)
-    if counts is None:
+    filling = how(scene.driver.filters, request, facts)(scene, request, facts)
+    if filling is None:
         return Capacity(None, "nothing limits how many fit on a host", (), (), ())
-    return _told(scene, request, facts, counts)
+    return _told(scene, request, filling.facts, filling.counts)
 
 
 def built(request: SchedulingRequest) -> SchedulingRequest:
@@ -92,7 +92,15 @@ def built(request: SchedulingRequest) -> SchedulingRequest:
     return replace(request, instances=request.instances[:1], amounts=replace(request.amounts, io_ops=0))
 
 
-Way = Callable[[Scene, SchedulingRequest, Facts], Counts | None]
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Guests that were put on each row, and the facts with them there."""
+
+    counts: Counts
+    facts: Facts
+
+
+Way = Callable[[Scene, SchedulingRequest, Facts], Filling | None]
 
 
 def how(filters: Iterable[HostFilter], request: SchedulingRequest, facts: Facts) -> Way:
@@ -105,8 +113,8 @@ def how(filters: Iterable[HostFilter], request: SchedulingRequest, facts: Facts)
     return in_rounds
 
 
-def by_halves(scene: Scene, request: SchedulingRequest, facts: Facts) -> Counts | None:
-    """Guests per row: doubled until the filters refuse, then halved down to the last that passes."""
+def by_halves(scene: Scene, request: SchedulingRequest, facts: Facts) -> Filling | None:
+    """Doubled until the filters refuse, then halved down to the last that passes."""
     filled = _Filled(scene, request, facts)
     growing = filled.passing(np.zeros(len(scene.overlay.view), dtype=np.int64))
     low, high = np.zeros(len(growing), dtype=np.int64), growing.astype(np.int64)
@@ -123,11 +131,11 @@ def by_halves(scene: Scene, request: SchedulingRequest, facts: Facts) -> Counts 
         low = np.where(open_rows & passes, middle, low)
         high = np.where(open_rows & ~passes, middle, high)
     filled.put(high)
-    return high
+    return Filling(high, facts)
 
 
-def in_rounds(scene: Scene, request: SchedulingRequest, facts: Facts) -> Counts | None:
-    """Guests per row: one more on every host that passes, round after round."""
+def in_rounds(scene: Scene, request: SchedulingRequest, facts: Facts) -> Filling | None:
+    """One more on every host that passes, round after round."""
     filled = _Filled(scene, request, facts)
     counts = np.zeros(len(scene.overlay.view), dtype=np.int64)
     growing = filled.passing(counts)
@@ -136,18 +144,18 @@ def in_rounds(scene: Scene, request: SchedulingRequest, facts: Facts) -> Counts 
         if int(counts.max()) > PER_HOST_MAX:
             return None
         growing &= filled.passing(counts)
-    return counts
+    return Filling(counts, facts)
 
 
-def one_by_one(scene: Scene, request: SchedulingRequest, facts: Facts) -> Counts | None:
-    """Guests per row: decided by the driver, each as a request of its own."""
+def one_by_one(scene: Scene, request: SchedulingRequest, facts: Facts) -> Filling | None:
+    """Decided by the driver, each as a request of its own."""
     rng = np.random.default_rng(0)
     counts = np.zeros(len(scene.overlay.view), dtype=np.int64)
     for number in range(ONE_BY_ONE_MAX):
         guest = InstanceRef(f"guest {number}", 0)
         answer = scene.driver.decide(request.only((guest,)), scene.overlay, facts, rng).answers[0]
         if isinstance(answer, Refusal):
-            return counts
+            return Filling(counts, facts)
         row = scene.overlay.table.row_of(answer.host_id)
         counts[row] += 1
         scene.overlay.settle()
