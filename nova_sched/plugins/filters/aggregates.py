@@ -106,7 +106,7 @@ class AggregateImagePropertiesIsolation(HostFilter):
             if not key.startswith(self._prefix):
                 continue
             value = properties.get(key)
-            if value in (None, ""):
+            if not value:
                 if self._strict and not _is_own(key):
                     return key
             elif str(value) not in values(aggregates, key):

@@ -36,7 +36,7 @@ class MetricsFilter(HostFilter):
         return self._metrics - found.keys()
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        return view.coded("metrics").spread(lambda text: not self._missing(text))
+        return view.coded("metrics").spread(lambda text: _columns.metrics(text).keys() >= self._metrics)
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
         return f"does not report {some(self._missing(view.coded('metrics')[row]))}"

@@ -11,6 +11,7 @@ from nova_sched.hosts import numa
 from nova_sched.hosts.view import Column, HostView
 from nova_sched.model.facts import Facts
 from nova_sched.model.limits import NumaLimits
+from nova_sched.model.numa import HostTopology, InstanceTopology
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
 from nova_sched.plugins.filters._amounts import reported_or
@@ -44,12 +45,15 @@ class NUMATopologyFilter(HostFilter):
         passes = np.ones(len(view), dtype=np.bool_)
         if guest is None:
             return passes
-        cpu, ram = self._ratios(view)
+        cpu, ram = (ratios.tolist() for ratios in self._ratios(view))
+        # Hosts of one kind and use share the object that their text was parsed to; kept here, so that no id is reused.
+        asked: dict[tuple[int, float, float], tuple[HostTopology | None, bool]] = {}
         for row in range(len(view)):
             host = view.topology(row)
-            passes[row] = host is not None and (
-                numa.fit(host, guest, cpu_ratio=cpu[row].item(), ram_ratio=ram[row].item()) is not None
-            )
+            key = (id(host), cpu[row], ram[row])
+            if key not in asked:
+                asked[key] = host, _fits(host, guest, cpu[row], ram[row])
+            passes[row] = asked[key][1]
         return passes
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
@@ -69,3 +73,7 @@ class NUMATopologyFilter(HostFilter):
             return {}
         cpu, ram = self._ratios(view.take(np.array([row])))
         return {"numa": NumaLimits(host, cpu.item(), ram.item())}
+
+
+def _fits(host: HostTopology | None, guest: InstanceTopology, cpu_ratio: float, ram_ratio: float) -> bool:
+    return host is not None and numa.fit(host, guest, cpu_ratio=cpu_ratio, ram_ratio=ram_ratio) is not None
