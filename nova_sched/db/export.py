@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -61,7 +62,7 @@ def _read(connection: Connection) -> ServiceState:
         before = _stamp(connection)
         state = ServiceState(
             hosts=hosts.all_hosts(connection),
-            instances=_rows(connection, sa.select(*(instances.c[name] for name in _INSTANCE))),
+            instances=_rows(connection, _INSTANCE, sa.select(*(instances.c[name] for name in _INSTANCE))),
             groups=_groups(connection),
             claims=_claims(connection),
         )
@@ -74,8 +75,8 @@ def _stamp(connection: Connection) -> list[tuple[Any, ...]]:
     return [tuple(row) for row in connection.execute(sa.select(change_seq).order_by(change_seq.c.name))]
 
 
-def _rows(connection: Connection, query: sa.Select[Any]) -> list[dict[str, Any]]:
-    return [dict(row) for row in connection.execute(query).mappings()]
+def _rows(connection: Connection, names: Sequence[str], query: sa.Select[Any]) -> list[dict[str, Any]]:
+    return [dict(zip(names, row, strict=True)) for row in connection.execute(query)]
 
 
 def _groups(connection: Connection) -> list[dict[str, Any]]:
@@ -96,7 +97,7 @@ def _claims(connection: Connection) -> list[dict[str, Any]]:
         .where(claims.c.state.in_([state.value for state in _COUNTED]))
         .order_by(claims.c.created_at, claims.c.instance_uuid)
     )
-    found = _rows(connection, query)
+    found = _rows(connection, (*_CLAIM, "host", "node"), query)
     for row in found:
         row.update({kind: orjson.loads(row[kind]) if row[kind] else None for kind in ("pci", "numa")})
     return found
