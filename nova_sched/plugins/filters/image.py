@@ -24,7 +24,7 @@ _ARCHITECTURES = """
     xtensaeb
 """
 _HYPERVISORS = """
-    baremetal bhyve docker fake hyperv ironic kqemu kvm lxc lxd openvz parallels phyp qemu uml vbox virtuozzo vmware xen
+    baremetal bhyve docker fake hyperv ironic kqemu kvm lxc lxd openvz parallels phyp qemu test uml vbox virtuozzo vmware xen
     zvm
 """
 _VM_MODES = frozenset({"exe", "hvm", "uml", "xen"})
@@ -42,7 +42,7 @@ _ASKED: Mapping[str, tuple[Mapping[str, str], frozenset[str]]] = {
         },
         frozenset(_ARCHITECTURES.split()),
     ),
-    "hypervisor_type": ({"xapi": "xen"}, frozenset(_HYPERVISORS.split())),
+    "hypervisor_type": ({"xapi": "xen", "powervm": "phyp"}, frozenset(_HYPERVISORS.split())),
     "vm_mode": ({"pv": "xen", "hv": "hvm", "baremetal": "hvm"}, _VM_MODES),
 }
 _REQUIRES = "hypervisor_version_requires"
