@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -62,15 +62,21 @@ def read(path: str | Path) -> Fleet:
     with opened(where) as file:
         reader = csv.DictReader(file)
         try:
-            rows = [_row(row) for row in reader]
+            fleet = of_rows(where.name.partition(".")[0], reader)
         except (KeyError, TypeError, ValueError) as error:
             raise BrokenTrace(
                 f"{path}:{reader.line_num}: {error}; expected host (or sn), vcpus (or cpu_milli) and memory_mb (or"
                 " memory_mib), with local_gb and zone if there are any"
             ) from None
-    if not rows:
+    if not fleet.rows:
         raise BrokenTrace(f"{path}: no hosts")
-    return Fleet(where.name.partition(".")[0], tuple(rows), _zones(rows))
+    return fleet
+
+
+def of_rows(name: str, rows: Iterable[Mapping[str, str]]) -> Fleet:
+    """Hosts of inventory lines by the names of their columns. Raises KeyError, ValueError."""
+    found = tuple(_row(row) for row in rows)
+    return Fleet(name, found, _zones(found))
 
 
 def of_case(case: Case) -> Fleet:
@@ -100,15 +106,22 @@ def _emptied(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _row(row: Mapping[str, str]) -> dict[str, Any]:
-    name = next(row[key] for key in _NAMES if row.get(key))
-    vcpus = int(row["vcpus"]) if row.get("vcpus") else int(row["cpu_milli"]) // 1000
+    name = _first(row, _NAMES)
     amounts = {
-        "vcpus": vcpus,
-        "memory_mb": next(int(row[key]) for key in _MEMORY if row.get(key)),
+        "vcpus": int(row["vcpus"]) if row.get("vcpus") else int(row["cpu_milli"]) // 1000,
+        "memory_mb": int(_first(row, _MEMORY)),
         "local_gb": int(row.get("local_gb") or 0),
     }
     known = {"host": name, "node": row.get("node") or name, "zone": row.get("zone"), "disabled": False}
     return {**known, **amounts, **_emptied(amounts)}
+
+
+def _first(row: Mapping[str, str], names: Sequence[str]) -> str:
+    """The value of the first of these columns that has one. Raises KeyError."""
+    for name in names:
+        if row.get(name):
+            return row[name]
+    raise KeyError(names[0])
 
 
 def _zones(rows: Sequence[Mapping[str, Any]]) -> tuple[Aggregate, ...]:
