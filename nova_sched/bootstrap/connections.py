@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from oslo_config import cfg
@@ -12,6 +12,7 @@ from nova_sched.bootstrap import transports
 from nova_sched.conf import build
 from nova_sched.db import schema
 from nova_sched.db.engine import Database
+from nova_sched.rpc.transport import close_transport
 from nova_sched.rpcapi import SchedulerAPI
 from nova_sched.settings import Settings
 
@@ -61,14 +62,14 @@ class Connections:
     def transport(self) -> Any:
         """RPC transport; nothing is connected yet."""
         transport = transports.rpc_transport(self.conf, self.settings)
-        self._closers.append(transport.cleanup)
+        self._closers.append(partial(close_transport, transport))
         return transport
 
     @cached_property
     def notifications(self) -> Any:
         """Notification transport; nothing is connected yet."""
         transport = transports.notification_transport(self.conf, self.settings)
-        self._closers.append(transport.cleanup)
+        self._closers.append(partial(close_transport, transport))
         return transport
 
     def scheduler(self, timeout_seconds: float = 60.0) -> SchedulerAPI:

@@ -24,6 +24,7 @@ from nova_sched.db.snapshot import SqlReads
 from nova_sched.errors import ConfigurationError, QueueMismatch
 from nova_sched.health.metrics import PrometheusObserver
 from nova_sched.health.snapshot import Snapshots
+from nova_sched.service.ports import NullObserver, Observer
 
 LOG = logging.getLogger(__name__)
 
@@ -60,7 +61,10 @@ class SchedulerProcess(cotyledon.Service):
             pulse=GaugePulse(observer, version("nova_sched")) if observer is not None else None,
             crash_point=crash_point(),
             name=f"scheduler {os.getpid()}",
+            shadow=launch.reloader.shadow,
+            shadow_off=launch.reloader.shadow_off,
         )
+        self._observer: Observer = observer or NullObserver()
 
     def run(self) -> None:
         """Serve until told to stop; ends the process with EXIT_FATAL where a restart would not help."""
@@ -83,8 +87,10 @@ class SchedulerProcess(cotyledon.Service):
 
     def reload(self) -> None:
         """Read the configuration again; a wrong file changes nothing."""
-        if self._reloader.reload():
-            self._worker.reload(self._reloader.settings)
+        changed = self._reloader.reload()
+        self._observer.count("reloads", result="refused" if self._reloader.refused else "applied")
+        if changed:
+            self._worker.reload(self._reloader.settings, self._reloader.shadow)
 
 
 class HealthProcess(cotyledon.Service):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, Protocol
 
 from nova_sched.attestation import AttestationServer, AttestedFacts, TrustCache
@@ -32,11 +34,13 @@ from nova_sched.rpc import Target
 from nova_sched.rpc.bus.crash import CrashPoint
 from nova_sched.rpc.bus.server import BusServer
 from nova_sched.rpc.factory import make_dead_letters, make_notifier, make_publisher
+from nova_sched.rpc.transport import close_transport
 from nova_sched.service.batch import Batch
 from nova_sched.service.ports import FactSource, NullObserver, Observer, no_crash
 from nova_sched.service.refresh import HostRefresher
+from nova_sched.service.shadow import Shadow
 from nova_sched.service.watchdog import Watchdog
-from nova_sched.settings import Settings
+from nova_sched.settings import SchedulerSettings, Settings
 from nova_sched.upkeep.rounds import Upkeep
 from nova_sched.wire.outbound import Outbound
 
@@ -65,12 +69,23 @@ class Pulse(Protocol):
         ...
 
 
+class Switch(Protocol):
+    """Something that is on or off for several processes."""
+
+    value: bool
+
+
+class _Off:
+    value = False
+
+
 class Worker:
     """Builds and runs one process's share of the service.
 
     Nothing is connected before :meth:`start`, so an object may be made before a fork and started after it.
 
     :param conf: the parsed configuration (the transports' own options).
+    :param shadow: scheduler settings of a shadow configuration; ``shadow_off``: set when it hung a worker.
     :param upkeep: run the rounds of upkeep in this process.
     """
 
@@ -84,6 +99,8 @@ class Worker:
         pulse: Pulse | None = None,
         crash_point: CrashPoint = no_crash,
         name: str = "scheduler",
+        shadow: SchedulerSettings | None = None,
+        shadow_off: Switch | None = None,
     ) -> None:
         self._conf = conf
         self._observer = observer or NullObserver()
@@ -93,7 +110,9 @@ class Worker:
         self._name = name
         self._stopping = threading.Event()
         self._closing = threading.Lock()
-        self._next: tuple[Settings, Any] | None = None
+        self._next: tuple[Settings, Any, Shadow | None] | None = None
+        self._shadow_settings = shadow
+        self._shadow_off = shadow_off or _Off()
         self._closers: list[Callable[[], object]] = []
         self.settings = settings
         self.store_answers = True
@@ -142,9 +161,10 @@ class Worker:
         self._close()
         return finished
 
-    def reload(self, settings: Settings) -> None:
+    def reload(self, settings: Settings, shadow: SchedulerSettings | None = None) -> None:
         """Decide with these settings from the next batch on. Raises ConfigurationError; the old ones stay then."""
-        self._next = (settings, registry.load_driver(settings.scheduler))
+        driver = registry.load_driver(settings.scheduler)
+        self._next = (settings, driver, self._shadow(shadow, settings))
 
     @property
     def stopping(self) -> bool:
@@ -183,7 +203,8 @@ class Worker:
             self._crash_point,
             self._observer,
         )
-        self._closers += [transport.cleanup, notifications.cleanup, self.publisher.close]
+        self._closers += [partial(close_transport, one) for one in (transport, notifications)]
+        self._closers.append(self.publisher.close)
         self.outbound = Outbound(settings.bus)
         self.refresher = HostRefresher(
             SqlHostSource(database),
@@ -202,6 +223,7 @@ class Worker:
             delivery=settings.delivery,
             observer=self._observer,
             crash_point=self._crash_point,
+            shadow=self._shadow(self._shadow_settings, settings),
         )
         self.manager = SchedulerManager(self.batch, settings)
         self.own = NovaSchedAPI(self.batch, InstanceDirectory(database), describe, settings)
@@ -239,8 +261,16 @@ class Worker:
         assert self.server is not None
         assert self.reports is not None
         watchdog = Watchdog(lambda: self.batch.guard, self.settings.scheduler.plugins.plugin_timeout_seconds)
-        watchdog.start()
-        self._closers.append(watchdog.stop)
+        # A shadow that hangs ends its worker too, and is not asked by any other.
+        shadowing = Watchdog(
+            lambda: self.batch.shadow.guard if self.batch.shadow is not None else None,
+            self.settings.scheduler.plugins.plugin_timeout_seconds,
+            leave=self._leave_shadow,
+            timer=False,
+        )
+        for one in (watchdog, shadowing):
+            one.start()
+            self._closers.append(one.stop)
         self.server.start()
         self.reports.start()
         if self._with_upkeep and not self._stopping.is_set():
@@ -248,6 +278,19 @@ class Worker:
             for loop in upkeep.loops():
                 loop.start()
                 self._closers.append(loop.stop)
+
+    def _shadow(self, scheduler: SchedulerSettings | None, settings: Settings) -> Shadow | None:
+        if scheduler is None:
+            return None
+        source = settings.shadow_config_file or ""
+        return Shadow(
+            registry.load_driver(scheduler), source, self._observer, lambda: bool(self._shadow_off.value)
+        )
+
+    def _leave_shadow(self, status: int) -> None:
+        LOG.error("the shadow configuration hangs; no worker asks it any more until the next reload")
+        self._shadow_off.value = True
+        os._exit(status)
 
     def _facts(self, database: Database) -> FactSource:
         facts: FactSource = SqlFactSource(database)
@@ -277,8 +320,8 @@ class Worker:
 
     def _turn(self) -> None:
         if self._next is not None:
-            (self.settings, driver), self._next = self._next, None
-            self.batch.configure(driver, self.outbound, self.settings.delivery)
+            (self.settings, driver, shadow), self._next = self._next, None
+            self.batch.configure(driver, self.outbound, self.settings.delivery, shadow)
             self.manager.settings = self.own.settings = self.settings
             LOG.info("deciding with the new settings: %s (%s)", driver.name, ", ".join(driver.plugins()))
         if self._pulse is not None:

@@ -8,7 +8,7 @@ import importlib.metadata
 import logging
 import sys
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, Any, TextIO
 
 from cliff.app import App
 from cliff.command import Command
@@ -30,13 +30,19 @@ class Console(App):
     """
 
     def __init__(
-        self, description: str, namespace: str, name: str, conf: cfg.ConfigOpts | None = None
+        self,
+        description: str,
+        namespace: str,
+        name: str,
+        conf: cfg.ConfigOpts | None = None,
+        stdout: TextIO | None = None,
     ) -> None:
         self._conf = conf
         super().__init__(
             description=description,
             version=importlib.metadata.version("nova_sched"),
             command_manager=CommandManager(namespace),
+            stdout=stdout,
             deferred_help=True,
         )
         self.NAME = self.parser.prog = name
