@@ -20,7 +20,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from nova_sched.errors import MalformedMessage
+from nova_sched.errors import BusUnavailable, MalformedMessage
 from nova_sched.model.request import InstanceRef, Passthrough, SchedulingRequest
 from nova_sched.rpc import Target, expose
 from nova_sched.rpc.deferred import Deferred
@@ -116,10 +116,10 @@ class Directory(Protocol):
         """``{uuid, vm_state, task_state, host, node, attempt, fault}``. Raises InstanceNotFound."""
         ...
 
-    def delete_instance(self, uuid: str) -> object:
+    def delete_instance(self, uuid: str) -> Sequence[tuple[str, str]] | None:
         """Leave a tombstone, whether the instance is known or not; a claim still ``claimed`` ends. Idempotent.
 
-        A guest that is on a host already goes when its agent is told so, which happens when it is reported.
+        The (host, uuid) of guests that may be on a host already come back, for their agents to be told.
         """
         ...
 
@@ -132,6 +132,8 @@ class NovaSchedAPI:
     """Our own calls, for the command line and for API services.
 
     :param describe: a decision record as plain JSON values, as the history stores it.
+    :param terminate: called with (host, uuid) of a deleted guest that may be on a host; raises BusUnavailable. Without
+        it, or when it fails, the agent is told when it next reports the guest.
     """
 
     target = Target(namespace="nova_sched", version="1.0")
@@ -142,10 +144,12 @@ class NovaSchedAPI:
         directory: Directory,
         describe: Callable[[DecisionRecord], Mapping[str, Any]],
         settings: Settings,
+        terminate: Callable[[str, str], object] | None = None,
     ) -> None:
         self._batch = batch
         self._directory = directory
         self._describe = describe
+        self._terminate = terminate
         self.settings = settings
 
     @expose
@@ -164,8 +168,15 @@ class NovaSchedAPI:
     def delete_instance(self, context: Context, /, uuid: Any = None) -> None:
         """Cast: the instance is no longer wanted, at whatever step it is."""
         name = _name("uuid", uuid)
-        self._directory.delete_instance(name)
+        guests = self._directory.delete_instance(name) or ()
         LOG.info("instance %s was deleted by %s", name, caller(context).request_id)
+        if self._terminate is None:
+            return
+        for host, guest in guests:
+            try:
+                self._terminate(host, guest)
+            except BusUnavailable as gone:
+                LOG.warning("%s is told of the deletion of %s when it reports it: %s", host, guest, gone)
 
     @expose
     def get_hosts(

@@ -24,7 +24,7 @@ from nova_sched.errors import InstanceNotFound
 from nova_sched.rpc.client import RpcClient
 from nova_sched.rpc.tap import open_tap
 from nova_sched.rpcapi import ReportAPI, SchedulerAPI
-from nova_sched.settings import DatabaseSettings, Settings
+from nova_sched.settings import DatabaseSettings
 
 T = TypeVar("T")
 MEMORY_MB = 65536
@@ -105,7 +105,7 @@ class Cloud:
 transport_url = {bus_url}
 control_exchange = {exchange}
 host = sched-1
-report_interval = 2
+report_interval = 1
 rpc_response_timeout = 10
 [database]
 connection = {sql_url}
@@ -151,7 +151,9 @@ kombu_reconnect_delay = 0.1
         until(lambda: len(self.hosts()) == len(HOSTS), "all hosts have reported")
 
     def _agent(self, name: str, transport: Any) -> None:
-        hypervisor = SimulatedHypervisor(name, vcpus=64, memory_mb=MEMORY_MB, local_gb=1000, build_seconds=0.0)
+        hypervisor = SimulatedHypervisor(
+            name, vcpus=64, memory_mb=MEMORY_MB, local_gb=1000, build_seconds=0.0
+        )
         bus = replace(self.settings.bus, host=name)
         agent = Agent(
             transport,
@@ -191,15 +193,16 @@ kombu_reconnect_delay = 0.1
         except InstanceNotFound:
             return None
 
-    def ended(self, uuids: list[str], states: tuple[str, ...] = FINAL) -> list[dict[str, Any]]:
-        """Every instance once its state is one of ``states``."""
+    def ended(self, uuids: list[str]) -> list[dict[str, Any]]:
+        """Every instance once its state is final."""
 
-        def look() -> list[dict[str, Any]]:
-            found = [self.instance(uuid_) for uuid_ in uuids]
-            ended = [one for one in found if one is not None and one["vm_state"] in states]
-            return ended if len(ended) == len(uuids) else []
+        def is_over() -> bool:
+            rows = self.directory.list_instances(limit=100_000, deleted=True)
+            states = {row["uuid"]: row["vm_state"] for row in rows}
+            return all(states.get(uuid_) in FINAL for uuid_ in uuids)
 
-        return until(look, f"{len(uuids)} instances are {' or '.join(states)}")
+        until(is_over, f"{len(uuids)} instances are {' or '.join(FINAL)}")
+        return [dict(self.directory.get_instance(uuid_)) for uuid_ in uuids]
 
     # What an operator sees
 
@@ -207,12 +210,18 @@ kombu_reconnect_delay = 0.1
         """Host rows by name."""
         return {row["host"]: dict(row) for row in self.directory.get_hosts(None, 100)}
 
+    def taken_mb(self) -> dict[str, int]:
+        """RAM in use by host, reported or claimed."""
+        return {name: row["used_memory_mb"] + row["claimed_memory_mb"] for name, row in self.hosts().items()}
+
     def told(self, instance: str, event_type: str) -> dict[str, Any]:
         """The first notification of that type that names the instance, in its payload or among the request's."""
 
         def look() -> dict[str, Any] | None:
             self.events += self._tap.events(0.02)
-            return next((e for e in self.events if e["event_type"] == event_type and _names(e, instance)), None)
+            return next(
+                (e for e in self.events if e["event_type"] == event_type and _names(e, instance)), None
+            )
 
         return until(look, f"{event_type} of {instance}")
 
@@ -231,17 +240,10 @@ kombu_reconnect_delay = 0.1
         for row in self.directory.list_instances(limit=10_000):
             self.api.delete_instance({}, row["uuid"])
 
-        def is_free() -> bool:
-            rows = self.hosts().values()
-            return all(row["used_memory_mb"] == 0 == row["claimed_memory_mb"] for row in rows)
-
-        until(is_free, "all hosts are empty", 20.0)
+        until(lambda: not any(self.taken_mb().values()), "all hosts are empty")
 
 
 def _names(event: dict[str, Any], instance: str) -> bool:
     payload = event["payload"]
     named = payload.get("request_spec", {}).get("instance_uuids", [])
     return payload.get("instance_id") == instance or ("instance_id" not in payload and instance in named)
-
-
-__all__ = ["Cloud", "HOSTS", "MEMORY_MB", "Request", "Settings", "until"]

@@ -9,7 +9,13 @@ import pytest
 from oslo_messaging.rpc.dispatcher import ExplicitRPCAccessPolicy, RPCDispatcher
 
 from nova_sched.db.decisions import describe
-from nova_sched.errors import InstanceNotFound, MalformedMessage, NoValidHost, StoreUnavailable
+from nova_sched.errors import (
+    BusUnavailable,
+    InstanceNotFound,
+    MalformedMessage,
+    NoValidHost,
+    StoreUnavailable,
+)
 from nova_sched.manager import BaseAPI, NovaSchedAPI, ReportManager, SchedulerManager
 from nova_sched.rpc.deferred import Deferred
 from tests.unit.service.world import CONTEXT, SETTINGS, World, message, uuid_of
@@ -159,6 +165,26 @@ def test_instances_are_read_and_deleted_by_uuid():
     endpoints.call("run_instance", version="3.0", **message(1))
     assert endpoints.call("get_instance", "nova_sched", uuid=uuid_of(1))["vm_state"] == "deleted"
     assert endpoints.world.bus.published == []
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_the_agent_of_a_deleted_guest_is_told_at_once_where_the_bus_lets_us(away):
+    """An agent that nobody told would run the guest until its next full report."""
+    told = []
+
+    class OneGuest(Directory):
+        def delete_instance(self, uuid: str) -> list[tuple[str, str]]:
+            return [("h1", uuid)]
+
+    def terminate(host: str, uuid: str) -> None:
+        told.append((host, uuid))
+        if away:
+            raise BusUnavailable("no broker")
+
+    world = World(1)
+    api = NovaSchedAPI(world.batch, OneGuest(world), describe, SETTINGS, terminate)
+    api.delete_instance(CONTEXT, uuid=uuid_of(1))
+    assert told == [("h1", uuid_of(1))]
 
 
 @pytest.mark.parametrize("uuid", [None, "", 7, "x" * 300, "a\x00b", ["u"]])
