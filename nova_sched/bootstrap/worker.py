@@ -226,7 +226,9 @@ class Worker:
             shadow=self._shadow(self._shadow_settings, settings),
         )
         self.manager = SchedulerManager(self.batch, settings)
-        self.own = NovaSchedAPI(self.batch, InstanceDirectory(database), describe, settings)
+        self.own = NovaSchedAPI(
+            self.batch, InstanceDirectory(database), describe, settings, terminate=self._terminate
+        )
         dead_letters = make_dead_letters(transport, settings.bus, settings.delivery)
         common: dict[str, Any] = {
             "delivery": settings.delivery,
