@@ -150,9 +150,9 @@ def test_explain_says_why_each_host_was_refused():
         request_spec=large["request_spec"],
         filter_properties=large["filter_properties"],
     )
-    refused = dict(
-        (host, reason) for (host, _), reason in record["explanation"]["rounds"][0]["refused"]["RamFilter"]
-    )
+    refused = {
+        host: reason for (host, _), reason in record["explanation"]["rounds"][0]["refused"]["RamFilter"]
+    }
     assert set(refused) == {"h3"}
     assert "17000" in refused["h3"]
 
