@@ -22,15 +22,17 @@ from nova_sched.service.ports import VerdictKind
 from nova_sched.settings import DatabaseSettings
 from tests.integration.db.worlds import event_of, failed, placed, record_of, request, uuid_of
 
-_SPAWN = multiprocessing.get_context("spawn")
+# A server process imports everything once; racers are forked from it, free of this process's threads and connections.
+_FORKS = multiprocessing.get_context("forkserver")
+_FORKS.set_forkserver_preload([__name__])
 
 
 def race(url: str, racers: int, run: Callable[..., Any], *arguments: Any) -> list[Any]:
     """What ``run(database, barrier, number, *arguments)`` returned in each of so many processes."""
-    barrier = _SPAWN.Barrier(racers)
-    results: Any = _SPAWN.Queue()
+    barrier = _FORKS.Barrier(racers)
+    results: Any = _FORKS.Queue()
     processes = [
-        _SPAWN.Process(target=_start, args=(url, barrier, results, number, run, arguments), daemon=True)
+        _FORKS.Process(target=_start, args=(url, barrier, results, number, run, arguments), daemon=True)
         for number in range(racers)
     ]
     for process in processes:
