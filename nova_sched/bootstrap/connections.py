@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cached_property, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from oslo_config import cfg
 
-from nova_sched.bootstrap import transports
 from nova_sched.conf import build
-from nova_sched.db import schema
-from nova_sched.db.engine import Database
-from nova_sched.rpc.transport import close_transport
-from nova_sched.rpcapi import SchedulerAPI
 from nova_sched.settings import Settings
+
+if TYPE_CHECKING:
+    from nova_sched.db.engine import Database
+    from nova_sched.rpcapi import SchedulerAPI
+
+# The rooms are imported where they are opened: commands that need neither bus nor SQL start in half the time.
 
 
 class Connections:
@@ -44,6 +45,8 @@ class Connections:
 
     @cached_property
     def _database(self) -> Database:
+        from nova_sched.db.engine import Database
+
         database = Database(self.settings.database)
         self._closers.append(database.close)
         return database
@@ -54,6 +57,8 @@ class Connections:
         Raises ConfigurationError (with the remedy) and StoreUnavailable.
         """
         if checked and not self._checked:
+            from nova_sched.db import schema
+
             schema.check(self._database)
             self._checked = True
         return self._database
@@ -61,6 +66,9 @@ class Connections:
     @cached_property
     def transport(self) -> Any:
         """RPC transport; nothing is connected yet."""
+        from nova_sched.bootstrap import transports
+        from nova_sched.rpc.transport import close_transport
+
         transport = transports.rpc_transport(self.conf, self.settings)
         self._closers.append(partial(close_transport, transport))
         return transport
@@ -68,12 +76,17 @@ class Connections:
     @cached_property
     def notifications(self) -> Any:
         """Notification transport; nothing is connected yet."""
+        from nova_sched.bootstrap import transports
+        from nova_sched.rpc.transport import close_transport
+
         transport = transports.notification_transport(self.conf, self.settings)
         self._closers.append(partial(close_transport, transport))
         return transport
 
     def scheduler(self, timeout_seconds: float = 60.0) -> SchedulerAPI:
         """Client of the scheduler topic; its methods raise BusUnavailable."""
+        from nova_sched.rpcapi import SchedulerAPI
+
         return SchedulerAPI(self.transport, self.settings.bus, timeout_seconds)
 
     def close(self) -> None:

@@ -48,6 +48,14 @@ def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
     return list(groups.items())
 
 
+def set_defaults() -> None:
+    """Our defaults for the libraries' options, for oslo-config-generator and the reference."""
+    from nova_sched.rpc.transport import shared_options
+
+    changed = {opt.dest: opt.default for section in SECTIONS for opt in section.foreign()}
+    cfg.set_defaults(shared_options(), amqp_durable_queues=True, **changed)
+
+
 def register_opts(conf: cfg.ConfigOpts, *, libraries: bool = True) -> None:
     """Register our options, the libraries' and the legacy ones; registering again changes nothing.
 

@@ -97,6 +97,10 @@ class Section:
             group, opt = self._opts[field]
             conf.set_default(opt.dest, opt.default, group=None if group == "DEFAULT" else group)
 
+    def foreign(self) -> list[cfg.Opt]:
+        """Options that belong to a library, with our defaults."""
+        return [self._opts[field][1] for field in sorted(self._foreign)]
+
     def _own(self) -> list[tuple[str, cfg.Opt]]:
         return [pair for field, pair in self._opts.items() if field not in self._foreign]
 

@@ -7,9 +7,12 @@ from typing import Any
 
 import oslo_messaging
 from oslo_messaging import opts as messaging_opts
+from oslo_messaging import transport as transport_module
+from oslo_messaging._drivers import amqp as amqp_module
 from oslo_messaging._drivers.impl_fake import FakeDriver
 from oslo_messaging._metrics import client as metrics_client
 from oslo_messaging._tracing import client as tracing_client
+from oslo_messaging.notify import notifier as notifier_module
 from oslo_messaging.transport import NotificationTransport, RPCTransport
 
 from nova_sched.rpc.bus.driver import LateAckRabbitDriver
@@ -36,6 +39,11 @@ def register_options(
     conf.set_default("rabbit_quorum_queue", quorum, group=rabbit)
     conf.set_default("kombu_reconnect_splay", 1.0, group=rabbit)
     conf.set_default("heartbeat_timeout_threshold", 60, group=rabbit)
+
+
+def shared_options() -> list[Any]:
+    """oslo.messaging's own option objects, not copies: for programs that print defaults and should print ours."""
+    return [*transport_module._transport_opts, *notifier_module._notifier_opts, *amqp_module.amqp_opts]
 
 
 def get_transport(conf: Any, url: str | None = None) -> RPCTransport:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 from oslo_config import cfg, types
 
@@ -75,3 +79,12 @@ def test_oslo_messaging_finds_its_tracing_and_metrics_options():
     conf = build.parse(cfg.ConfigOpts(), files=[])
     assert conf.oslo_messaging_tracing.tracing_enabled is False
     assert conf.oslo_messaging_metrics.metrics_enabled is False
+
+
+def test_generated_files_show_our_defaults_of_library_options():
+    """A sample with oslo.messaging's options says nova, not openstack."""
+    command = [str(Path(sys.executable).with_name("oslo-config-generator"))]
+    command += ["--namespace", "nova_sched", "--namespace", "oslo.messaging"]
+    sample = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+    for line in ("#control_exchange = nova", "#driver = messaging", "#amqp_durable_queues = true"):
+        assert line in sample.splitlines()
