@@ -22,6 +22,10 @@ from oslo_config import cfg
 from nova_sched.bootstrap.connections import Connections
 from nova_sched.cmd import exits
 
+#: What a command calls its own ``--config-file`` as well, see :meth:`Console._leave_to_command`.
+OTHER_CONFIG_FILE = "--other-config-file"
+_WITH_VALUE = ("--config-file", "--config-dir", "--log-file")
+
 
 class Console(App):
     """A cliff application whose commands raise and whose exit codes mean something.
@@ -81,10 +85,29 @@ class Console(App):
         root.addHandler(handler)
         self._handler = handler
         try:
-            code = int(super().run(argv))
+            code = int(super().run(self._leave_to_command(argv)))
             return exits.YES if self.interactive_mode else code
         finally:
             root.removeHandler(handler)
+
+    def _leave_to_command(self, argv: Sequence[str]) -> list[str]:
+        """The words, with a --config-file behind a command that has one of its own kept from the global one.
+
+        cliff reads global options wherever they stand.
+        """
+        words = list(argv)
+        begin = _first_word(words)
+        try:
+            factory = self.command_manager.find_command(words[begin:])[0]
+        except ValueError:
+            return words
+        if not getattr(factory, "has_config_file", False):
+            return words
+        mine = [
+            OTHER_CONFIG_FILE + word.removeprefix("--config-file") if _names_file(word) else word
+            for word in words
+        ]
+        return words[:begin] + mine[begin:]
 
     def interact(self) -> None:
         """Without a command: help, instead of cliff's shell."""
@@ -182,6 +205,18 @@ def run(app: Console, argv: Sequence[str] | None = None) -> int:
         return app.run(words)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else exits.USAGE
+
+
+def _first_word(words: Sequence[str]) -> int:
+    """Where the command begins."""
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        at += 2 if words[at] in _WITH_VALUE else 1
+    return at
+
+
+def _names_file(word: str) -> bool:
+    return word == "--config-file" or word.startswith("--config-file=")
 
 
 def _level(options: argparse.Namespace) -> int:

@@ -30,6 +30,8 @@ class Capacity(Document):
     not one fits.
     """
 
+    has_config_file = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The guest, the state, the plot."""
         parser = super().get_parser(prog_name)

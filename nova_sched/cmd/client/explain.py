@@ -36,6 +36,8 @@ class Explain(Document):
     from the service's database, and shown beside what the present configuration would do.
     """
 
+    has_config_file = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """The request and whom to ask."""
         parser = super().get_parser(prog_name)

@@ -12,7 +12,7 @@ import yaml
 from oslo_config import cfg
 
 from nova_sched.cmd.arguments import pairs
-from nova_sched.cmd.console import Act, Console
+from nova_sched.cmd.console import OTHER_CONFIG_FILE, Act, Console
 from nova_sched.cmd.exits import UsageError
 from nova_sched.conf import build
 from nova_sched.conf.mapping import scheduling_options, settings_from_mapping
@@ -55,16 +55,9 @@ class Document(Act):
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """``--export``, ``--config-file`` and ``--set``."""
+    """``--export``, ``--config-file`` and ``--set``, for commands that ``has_config_file``."""
     parser.add_argument("--export", metavar="FILE", help="ask this export instead of the running service")
-    parser.add_argument(
-        "--config-file",
-        dest="other_config",
-        metavar="PATH",
-        action="append",
-        default=[],
-        help="another nova.conf to ask with",
-    )
+    add_config_option(parser, "another nova.conf to ask with")
     parser.add_argument(
         "--set",
         dest="changes",
@@ -72,6 +65,19 @@ def add_source_options(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="change one option, e.g. ram_allocation_ratio=2.0 or scheduler.driver=chance; may be repeated",
+    )
+
+
+def add_config_option(parser: argparse.ArgumentParser, help: str) -> None:
+    """``--config-file``, for commands that ``has_config_file``."""
+    parser.add_argument(
+        "--config-file",
+        OTHER_CONFIG_FILE,
+        dest="other_config",
+        metavar="PATH",
+        action="append",
+        default=[],
+        help=help,
     )
 
 

@@ -16,7 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from nova_sched.cmd.arguments import pairs, positive
-from nova_sched.cmd.client.offline import Document, file_options
+from nova_sched.cmd.client.offline import Document, add_config_option, file_options
 from nova_sched.cmd.exits import UsageError
 from nova_sched.conf.mapping import scheduling_options, settings_from_mapping
 from nova_sched.lab import case as cases
@@ -47,6 +47,8 @@ class Simulate(Document):
     were in use against a lower bound; for several configurations and textbook policies side by side.
     """
 
+    has_config_file = True
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Trace, hosts, contenders, outputs."""
         parser = super().get_parser(prog_name)
@@ -66,13 +68,8 @@ class Simulate(Document):
             metavar="N",
             help="take N hosts in the inventory's mix (default: all of it)",
         )
-        parser.add_argument(
-            "--config-file",
-            dest="other_config",
-            metavar="PATH",
-            action="append",
-            default=[],
-            help="nova.conf to play with (default: the export's options, else this program's)",
+        add_config_option(
+            parser, "nova.conf to play with (default: the export's options, else this program's)"
         )
         parser.add_argument(
             "--set",
