@@ -12,6 +12,7 @@ from nova_sched.conf.section import option_name
 from nova_sched.settings import PluginSettings, SchedulerSettings, Settings
 
 _AT_START_ONLY = frozenset({(PluginSettings, "nova_imports")})
+_ALSO_RELOADABLE = frozenset({(Settings, "shadow_config_file")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,10 @@ def diff(old: Settings, new: Settings) -> Changes:
     restart: list[str] = []
     for owner, field, before, after in _differences(old, new):
         name = _OPTION_NAMES.get((owner, field), field)
-        if owner in _RELOADABLE and (owner, field) not in _AT_START_ONLY:
+        if (owner in _RELOADABLE and (owner, field) not in _AT_START_ONLY) or (
+            owner,
+            field,
+        ) in _ALSO_RELOADABLE:
             secret = not _is_shown(owner, field)
             reloadable.append(Change(name, *(("***", "***") if secret else (before, after))))
         else:
@@ -55,7 +59,11 @@ def diff(old: Settings, new: Settings) -> Changes:
 def applied(old: Settings, new: Settings) -> Settings:
     """``old`` with what may change while running taken from ``new``."""
     plugins = dataclasses.replace(new.scheduler.plugins, nova_imports=old.scheduler.plugins.nova_imports)
-    return dataclasses.replace(old, scheduler=dataclasses.replace(new.scheduler, plugins=plugins))
+    return dataclasses.replace(
+        old,
+        scheduler=dataclasses.replace(new.scheduler, plugins=plugins),
+        shadow_config_file=new.shadow_config_file,
+    )
 
 
 def _differences(old: Any, new: Any) -> Iterator[tuple[type, str, Any, Any]]:

@@ -83,8 +83,10 @@ SERVICE = Section(
         ),
         "shadow_config_file": Item(
             Text(),
-            """A second configuration file whose driver, filters and weighers decide the live requests as well, without
-            effect; where it would have chosen otherwise is counted and logged. Not set: no shadow.""",
+            """A further configuration file, read on top of the others, whose driver, filters and weighers decide the live
+            requests as well, without effect; where it would have chosen otherwise is counted, logged and kept in the
+            decision record (nova-sched-manage shadow report). It costs what the live decisions cost. Not set: no
+            shadow.""",
             group="scheduler",
         ),
     },

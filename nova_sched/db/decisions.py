@@ -104,6 +104,25 @@ class DecisionHistory:
         rows = self._database.read(lambda connection: connection.execute(query).mappings().all())
         return [_stored(row) for row in rows]
 
+    def differing(self, since_seconds: float, limit: int = 1000) -> tuple[Sequence[StoredDecision], int]:
+        """Records in which a shadow configuration differs, newest first, and how many there are of both kinds.
+
+        :param since_seconds: how far to look back, by the database's clock.
+        """
+        young = sa.text(f"created_at >= {self._database.dialect.now} - :age")
+        marked = decisions.c.record.like('%"shadow":{"source":%')
+        query = sa.select(decisions).where(young, marked).order_by(decisions.c.id.desc()).limit(limit)
+        total = sa.select(sa.func.count()).select_from(decisions).where(young)
+
+        def read(connection: Connection) -> tuple[Sequence[sa.RowMapping], int]:
+            age = {"age": since_seconds}
+            rows = connection.execute(query, age).mappings().all()
+            return rows, int(connection.execute(total, age).scalar_one())
+
+        rows, counted = self._database.read(read)
+        found = [_stored(row) for row in rows]
+        return [one for one in found if one.record.get("shadow")], counted
+
     def get(self, decision_id: int) -> StoredDecision | None:
         """One record, or None."""
         query = sa.select(decisions).where(decisions.c.id == decision_id)
@@ -141,11 +160,14 @@ def _body(
     outcomes: Mapping[str, str],
     weighed_max: int = WEIGHED_KEPT,
 ) -> dict[str, Any]:
-    return {
+    body = {
         "request": _request(record.request),
         "outcomes": outcomes,
         "explanation": _explanation(record.explanation, rounds, weighed_max),
     }
+    if record.shadow is not None:
+        body["shadow"] = record.shadow
+    return body
 
 
 def _request(request: SchedulingRequest) -> dict[str, Any]:

@@ -66,7 +66,7 @@ COUNTERS = {
     "reloads": Metric("counter", "Configurations read again, by result: applied, refused.", ("result",)),
     "shadow_decisions": Metric(
         "counter",
-        "Decisions that the shadow configuration was asked about, by result: same, differs, failed, skipped.",
+        "Decisions that the shadow configuration made as well, by result: same, differs, failed.",
         ("result",),
     ),
 }
@@ -74,7 +74,7 @@ COUNTERS = {
 HISTOGRAMS = {
     "stage": Metric(
         "histogram",
-        "Duration of one stage of a batch: prior, refresh, decide, commit, publish.",
+        "Duration of one stage of a batch: refresh, decide, shadow, commit, publish.",
         ("stage",),
         SLOW_BUCKETS,
     ),

@@ -36,6 +36,7 @@ from nova_sched.service.ports import (
 )
 from nova_sched.service.refresh import HostRefresher
 from nova_sched.service.settling import Settler
+from nova_sched.service.shadow import Shadow
 from nova_sched.service.sorting import Sorter
 from nova_sched.service.tickets import Answer, CastOf, Job, Ticket
 from nova_sched.settings import DeliverySettings
@@ -59,6 +60,7 @@ class Batch:
         observer: Observer | None = None,
         clock: Clock | None = None,
         crash_point: CrashPoint = no_crash,
+        shadow: Shadow | None = None,
     ) -> None:
         self._pending: list[Ticket] = []
         self._hosts = hosts
@@ -68,17 +70,24 @@ class Batch:
         self._clock = clock or Clock()
         self._crash_point = crash_point
         self._dispatcher = Dispatcher(store, bus, self._clock, self._observer, crash_point)
-        self.configure(driver, messages, delivery or DeliverySettings())
+        self.configure(driver, messages, delivery or DeliverySettings(), shadow)
 
-    def configure(self, driver: SchedulerDriver, messages: Messages, delivery: DeliverySettings) -> None:
+    def configure(
+        self,
+        driver: SchedulerDriver,
+        messages: Messages,
+        delivery: DeliverySettings,
+        shadow: Shadow | None = None,
+    ) -> None:
         """Use another driver and other settings from the next run on (a reload, between batches)."""
+        self.shadow = shadow
         self._retries_max = delivery.claim_retries_max
         self._hosts.period_seconds = driver.refresh_period_seconds
         shared = (self._clock, self._observer, self._crash_point)
         self._planner = Planner(driver, delivery, self._clock, self._observer)
         self._sorter = Sorter(self._planner, messages, self._facts, self._store, *shared)
         self._settler = Settler(
-            self._planner, self._sorter, self._hosts, self._facts, self._store, delivery, *shared
+            self._planner, self._sorter, self._hosts, self._facts, self._store, delivery, *shared, shadow
         )
 
     @property

@@ -138,6 +138,8 @@ class DecisionRecord:
     explanation: Explanation
     outcomes: Mapping[str, str] = field(default_factory=dict)
     """uuid → host/node or reason."""
+    shadow: Mapping[str, Any] | None = None
+    """Where a shadow configuration would have chosen otherwise: source, driver, kind, instances, outcomes, reason."""
 
 
 class HostSource(Protocol):

@@ -28,6 +28,7 @@ from nova_sched.service.ports import (
     VerdictKind,
 )
 from nova_sched.service.refresh import HostRefresher
+from nova_sched.service.shadow import Shadow
 from nova_sched.service.sorting import Sorter
 from nova_sched.service.tickets import CastOf, ErrorOf, Job
 from nova_sched.settings import DeliverySettings
@@ -57,8 +58,10 @@ class Settler:
         clock: Clock,
         observer: Observer,
         crash_point: CrashPoint,
+        shadow: Shadow | None = None,
     ) -> None:
         self._planner = planner
+        self._shadow = shadow
         self._sorter = sorter
         self._hosts = hosts
         self._facts = facts
@@ -115,11 +118,17 @@ class Settler:
         stages = {"refresh": read - began}
         overlay, facts = table.overlay(), WaveFacts(loaded)
         plans = [self._planner.plan(job, overlay, facts, stages) for job in waiting]
-        self._observer.observe("stage", self._clock.monotonic() - read, stage="decide")
+        decided = self._clock.monotonic()
+        self._observer.observe("stage", decided - read, stage="decide")
+        if self._shadow is not None:
+            self._shadow.look(plans, table.overlay(), WaveFacts(loaded))
+            self._observer.observe("stage", self._clock.monotonic() - decided, stage="shadow")
         return plans
 
     def _load(self, jobs: Sequence[Job]) -> dict[int, Facts]:
         needs = self._planner.driver.needs
+        if self._shadow is not None:
+            needs |= self._shadow.needs
         if not needs:
             return {id(job): NO_FACTS for job in jobs}
         loaded = self._facts.load([job.request for job in jobs], needs)

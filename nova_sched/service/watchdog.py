@@ -35,6 +35,7 @@ class Watchdog:
     :param guard: what runs now; asked at every look, since a reload changes it. None: nothing to watch.
     :param timeout_seconds: time one call of one plugin may take.
     :param grace_seconds: how much longer than that nobody may look, until the interpreter's timer ends the process.
+    :param timer: wind up the interpreter's timer, of which a process has one, so only one watchdog may.
     :param leave: ends the process with a status, without running any handler of it.
     """
 
@@ -47,6 +48,7 @@ class Watchdog:
         clock: Clock | None = None,
         leave: Callable[[int], object] = os._exit,
         stacks: TextIO | None = None,
+        timer: bool = True,
     ) -> None:
         self._guard = guard
         self._timeout_seconds = timeout_seconds
@@ -54,6 +56,7 @@ class Watchdog:
         self._clock = clock or Clock()
         self._leave = leave
         self._stacks = stacks or sys.stderr
+        self._timer = timer
         self._pause_seconds = min(_LOOK_MAX_SECONDS, timeout_seconds / _LOOKS_PER_TIMEOUT)
         self._seen: tuple[str | None, int] = (None, 0)
         self._since = self._clock.monotonic()
@@ -85,10 +88,12 @@ class Watchdog:
     def _watch(self) -> None:
         try:
             while not self._stopping.wait(self._pause_seconds):
-                faulthandler.dump_traceback_later(self._patience_seconds, exit=True, file=self._stacks)
+                if self._timer:
+                    faulthandler.dump_traceback_later(self._patience_seconds, exit=True, file=self._stacks)
                 self.look()
         finally:
-            faulthandler.cancel_dump_traceback_later()
+            if self._timer:
+                faulthandler.cancel_dump_traceback_later()
 
     def _end(self, plugin: str) -> None:
         LOG.critical(
