@@ -110,6 +110,8 @@ class Worker:
         self._name = name
         self._stopping = threading.Event()
         self._closing = threading.Lock()
+        self._swap = threading.Lock()
+        self._upkeep: Upkeep | None = None
         self._next: tuple[Settings, Any, Shadow | None] | None = None
         self._shadow_settings = shadow
         self._shadow_off = shadow_off or _Off()
@@ -164,7 +166,9 @@ class Worker:
     def reload(self, settings: Settings, shadow: SchedulerSettings | None = None) -> None:
         """Decide with these settings from the next batch on. Raises ConfigurationError; the old ones stay then."""
         driver = registry.load_driver(settings.scheduler)
-        self._next = (settings, driver, self._shadow(shadow, settings))
+        chosen = (settings, driver, self._shadow(shadow, settings))
+        with self._swap:
+            self._next = chosen
 
     @property
     def stopping(self) -> bool:
@@ -276,8 +280,10 @@ class Worker:
         self.server.start()
         self.reports.start()
         if self._with_upkeep and not self._stopping.is_set():
-            upkeep = Upkeep(self.database, self.settings, self._error_event, self.publisher, self._observer)
-            for loop in upkeep.loops():
+            self._upkeep = Upkeep(
+                self.database, self.settings, self._error_event, self.publisher, self._observer
+            )
+            for loop in self._upkeep.loops():
                 loop.start()
                 self._closers.append(loop.stop)
 
@@ -321,10 +327,14 @@ class Worker:
         self.store_answers = True
 
     def _turn(self) -> None:
-        if self._next is not None:
-            (self.settings, driver, shadow), self._next = self._next, None
+        with self._swap:
+            chosen, self._next = self._next, None
+        if chosen is not None:
+            self.settings, driver, shadow = chosen
             self.batch.configure(driver, self.outbound, self.settings.delivery, shadow)
             self.manager.settings = self.own.settings = self.settings
+            if self._upkeep is not None:
+                self._upkeep.configure(self.settings)
             LOG.info("deciding with the new settings: %s (%s)", driver.name, ", ".join(driver.plugins()))
         if self._pulse is not None:
             self._pulse(self)

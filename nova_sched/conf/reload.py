@@ -9,9 +9,10 @@ from typing import Any
 
 from nova_sched.conf.opts import SECTIONS
 from nova_sched.conf.section import option_name
-from nova_sched.settings import PluginSettings, SchedulerSettings, Settings
+from nova_sched.settings import PluginSettings, SchedulerSettings, Settings, TrustedSettings
 
-_AT_START_ONLY = frozenset({(PluginSettings, "nova_imports")})
+_AT_START_ONLY = frozenset({PluginSettings, TrustedSettings})
+"""Parts of the scheduler's settings that are built into things made once: imports, the watchdog, the trust cache."""
 _ALSO_RELOADABLE = frozenset({(Settings, "shadow_config_file")})
 
 
@@ -45,12 +46,8 @@ def diff(old: Settings, new: Settings) -> Changes:
     restart: list[str] = []
     for owner, field, before, after in _differences(old, new):
         name = _OPTION_NAMES.get((owner, field), field)
-        if (owner in _RELOADABLE and (owner, field) not in _AT_START_ONLY) or (
-            owner,
-            field,
-        ) in _ALSO_RELOADABLE:
-            secret = not _is_shown(owner, field)
-            reloadable.append(Change(name, *(("***", "***") if secret else (before, after))))
+        if owner in _RELOADABLE or (owner, field) in _ALSO_RELOADABLE:
+            reloadable.append(Change(name, before, after))
         else:
             restart.append(name)
     return Changes(tuple(reloadable), tuple(restart))
@@ -58,12 +55,12 @@ def diff(old: Settings, new: Settings) -> Changes:
 
 def applied(old: Settings, new: Settings) -> Settings:
     """``old`` with what may change while running taken from ``new``."""
-    plugins = dataclasses.replace(new.scheduler.plugins, nova_imports=old.scheduler.plugins.nova_imports)
-    return dataclasses.replace(
-        old,
-        scheduler=dataclasses.replace(new.scheduler, plugins=plugins),
-        shadow_config_file=new.shadow_config_file,
+    scheduler = dataclasses.replace(
+        new.scheduler,
+        plugins=old.scheduler.plugins,
+        filters=dataclasses.replace(new.scheduler.filters, trusted=old.scheduler.filters.trusted),
     )
+    return dataclasses.replace(old, scheduler=scheduler, shadow_config_file=new.shadow_config_file)
 
 
 def _differences(old: Any, new: Any) -> Iterator[tuple[type, str, Any, Any]]:
@@ -82,11 +79,7 @@ def _nested(settings: type) -> Iterator[type]:
             yield from _nested(type(field.default))
 
 
-def _is_shown(owner: type, field: str) -> bool:
-    return next(f.repr for f in dataclasses.fields(owner) if f.name == field)
-
-
-_RELOADABLE = frozenset(_nested(SchedulerSettings))
+_RELOADABLE = frozenset(_nested(SchedulerSettings)) - _AT_START_ONLY
 _OPTION_NAMES = {
     (section.settings, field): option_name(group, opt.name)
     for section in SECTIONS

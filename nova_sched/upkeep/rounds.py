@@ -53,6 +53,10 @@ class Upkeep:
         self._monotonic = monotonic
         self._started = monotonic()
 
+    def configure(self, settings: Settings) -> None:
+        """Use other settings from the next round on; the intervals stay."""
+        self._settings = settings
+
     def expire(self) -> None:
         """End overdue claims; their instances go to ERROR. Raises StoreUnavailable."""
         down = self._settings.scheduler.filters.service_down_time_seconds
