@@ -45,7 +45,7 @@ def summary(one: Contender) -> dict[str, Any]:
     result = one.result
     busy = [sample for sample in result.samples if sample.guests]
     peak = max(busy, key=lambda sample: sample.vcpu_share, default=None)
-    widest = max(busy, key=lambda sample: sample.hosts_used, default=None)
+    widest = max(busy, key=lambda sample: (sample.hosts_used, sample.hosts_bound), default=None)
     fitting = [
         (sample.largest_memory_mb, sample.largest_vcpus)
         for sample in busy

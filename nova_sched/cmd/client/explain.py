@@ -104,7 +104,7 @@ class Explain(Document):
             if title:
                 console.print(Text(title, style="bold underline"))
             for part in _tables(telling, options.host, limit):
-                console.print(part)
+                console.print(part, soft_wrap=isinstance(part, Text))
         if answer.get("other"):
             console.print(_difference_table(answer["differences"], options.host, limit))
 
@@ -220,8 +220,10 @@ def _choice(one: Mapping[str, Any]) -> Text:
     return Text(f"{who}: {'/'.join(str(part) for part in one['chosen'])}{tail}", style="bold")
 
 
-def _difference_table(found: list[Mapping[str, Any]], host: str | None, limit: int | None) -> Table:
-    title = "Hosts that the two see differently" if found else "Both see every host alike"
+def _difference_table(found: list[Mapping[str, Any]], host: str | None, limit: int | None) -> Table | Text:
+    if not found:
+        return Text("Both see every host alike", style="bold")
+    title = "Hosts that the two see differently"
     table = Table(
         "Instance",
         "Host",
