@@ -87,16 +87,19 @@ class RabbitListener:
 
         :raises QueueMismatch: a queue or exchange exists with other properties.
         """
-        self._thread = threading.Thread(target=self._run, name=f"bus-{self.subscription.topic}", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name=f"bus-{self.subscription.topic}", daemon=True)
         with self._change:
+            if self._ending.is_set():
+                return
+            thread.start()
+            self._thread = thread
             self._change.wait_for(
                 lambda: (
                     self._consuming.is_set() or self._failure or self._ending.is_set() or self._stop_taking
                 )
             )
         if self._failure is not None:
-            self._thread.join()
+            thread.join()
             raise self._failure
 
     @property
@@ -136,9 +139,10 @@ class RabbitListener:
     def close(self, timeout_seconds: float) -> None:
         """Write the acknowledgements that wait, drop the private queue, leave. Idempotent."""
         self.stop_taking()
-        self._ending.set()
+        with self._change:
+            self._ending.set()
+            thread = self._thread
         self._wake.wake()
-        thread = self._thread
         if thread is not None:
             thread.join(timeout_seconds)
             if thread.is_alive():
