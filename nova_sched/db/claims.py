@@ -40,7 +40,7 @@ _KEY = {"uuid": "key"}
 _ID = {"id": "int"}
 _CLAIM_KEY = {"instance_uuid": "key", "attempt": "int"}
 _CLAIM_COLUMNS = (
-    "c.instance_uuid, c.attempt, c.guest_uuid, c.host_id, c.kind, c.state, c.vcpus, c.memory_mb, c.disk_mb, c.instances,"
+    "c.instance_uuid, c.attempt, COALESCE(c.guest_uuid, c.instance_uuid), c.host_id, c.kind, c.state, c.vcpus, c.memory_mb, c.disk_mb, c.instances,"
     " c.io_ops, CASE WHEN c.pci IS NULL AND c.numa IS NULL THEN 0 ELSE 1 END, c.method, c.ended_reason"
 )
 _LIVE = "('claimed', 'building', 'held')"
@@ -80,7 +80,9 @@ SQL = Statements(
         f" JOIN sched_instances t ON t.uuid = d.uuid ORDER BY t.uuid{d.locking('t')}"
     ),
     claims_of_guests=lambda d: (
-        f"{d.select_in_order} {_CLAIM_COLUMNS} FROM {d.rows('d', _KEY)} JOIN sched_claims c ON c.guest_uuid = d.uuid"
+        f"{d.select_in_order} {_CLAIM_COLUMNS} FROM {d.rows('d', _KEY)} JOIN sched_claims c ON c.instance_uuid = d.uuid"
+        f" UNION ALL {d.select_in_order} {_CLAIM_COLUMNS} FROM {d.rows('d', _KEY)}"
+        " JOIN sched_claims c ON c.guest_uuid = d.uuid"
     ),
     claims_of_keys=lambda d: (
         f"{d.select_in_order} {_CLAIM_COLUMNS} FROM {d.rows('d', _KEY)} JOIN sched_claims c ON c.instance_uuid = d.uuid"

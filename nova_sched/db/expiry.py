@@ -43,6 +43,7 @@ _SQL = Statements(
     stranded=lambda d: (
         "SELECT i.uuid FROM sched_instances i WHERE i.vm_state = 'building' AND i.deleted_at IS NULL"
         f" AND i.updated_at <= {d.now} - :timeout AND NOT EXISTS (SELECT 1 FROM sched_claims c"
+        " WHERE c.instance_uuid = i.uuid AND c.state <> 'ended') AND NOT EXISTS (SELECT 1 FROM sched_claims c"
         " WHERE c.guest_uuid = i.uuid AND c.state <> 'ended') LIMIT :limit"
     ),
     forget=lambda d: d.delete("sched_instances", {"uuid": "key"}, {}, where="t.vm_state = 'building'"),

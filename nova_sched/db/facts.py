@@ -39,7 +39,7 @@ _SQL = Statements(
     ),
     moving_hosts=lambda d: (
         f"SELECT c.group_id, COALESCE(c.guest_uuid, c.instance_uuid), h.host FROM {d.rows('d', {'id': 'int'})}"
-        " JOIN sched_claims c ON c.group_id = d.id AND c.instance_uuid <> COALESCE(c.guest_uuid, '')"
+        " JOIN sched_claims c ON c.group_id = d.id AND c.kind = 'move'"
         " AND c.state IN ('claimed', 'building', 'held') JOIN sched_hosts h ON h.id = c.host_id"
     ),
     hinted_instances=lambda d: (

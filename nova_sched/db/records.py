@@ -93,7 +93,7 @@ class OutcomeRows:
             {
                 "instance_uuid": uuid,
                 "attempt": attempt,
-                "guest_uuid": placement.instance.uuid,
+                "guest_uuid": None if placement.instance.uuid == uuid else placement.instance.uuid,
                 "host_id": placement.host_id,
                 "kind": outcome.kind.value,
                 "state": ClaimState.CLAIMED.value,

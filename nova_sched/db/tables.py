@@ -128,7 +128,7 @@ claims = sa.Table(
     metadata,
     _uuid("instance_uuid", primary_key=True),
     sa.Column("attempt", sa.Integer, primary_key=True, autoincrement=False),
-    # The guest the room is for: the key itself for builds, the moved instance (or NULL) for moves.
+    # The guest that a move claims for; NULL for builds, whose key is the guest itself: an index less to fill per build.
     _uuid("guest_uuid"),
     _column("host_id", sa.BigInteger, nullable=False),
     _column("kind", sa.String(16), nullable=False),

@@ -87,9 +87,9 @@ def _value(kind: str, value: Any) -> Any:
 
 
 def _less(total: int | None, free: int | None, factor: int = 1) -> int | None:
-    return None if total is None or free is None else (total - free) * factor
+    return None if total is None or free is None else _known((total - free) * factor)
 
 
 def _known(value: float) -> int | None:
-    # Beyond what a column holds nothing is known either.
+    # NaN, and beyond what a column holds nothing is known either.
     return int(value) if abs(value) < 2**62 else None
