@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from uuid import UUID
 
+from nova_sched.model.messages import Event
+from nova_sched.rpc.bus.render import render_event
+from nova_sched.rpc.bus.settings import Topology
 from nova_sched.settings import BusSettings, Settings
 from nova_sched.wire import inbound
 from nova_sched.wire.outbound import NAMED_MAX, Outbound
@@ -24,3 +28,21 @@ def test_error_events_of_an_absurd_request_do_not_grow_with_it() -> None:
     """10,000 refused instances, each event naming all of them, were 4 GB of outbox and a worker that never came back."""
     assert _error_event_size(10_000) < 1000
     assert _error_event_size(NAMED_MAX) > NAMED_MAX * 32
+
+
+def test_each_form_and_topic_of_an_event_has_a_unique_id_of_its_own_and_keeps_it() -> None:
+    """With one id for both forms a stock listener dropped the second as a duplicate, unacknowledged for ever."""
+    event = Event(str(UUID(int=7)), "scheduler.s1", "scheduler.run_instance", "ERROR", {}, "2026-12-01", {})
+
+    def unique_ids() -> list[str]:
+        rendered = [
+            render_event(event, topic, form, Topology())
+            for topic in ("notifications", "monitor")
+            for form in ("messaging", "messagingv2")
+        ]
+        bodies = [json.loads(one.body) for one in rendered]
+        inner = [json.loads(body["oslo.message"]) if "oslo.message" in body else body for body in bodies]
+        return [body["_unique_id"] for body in inner]
+
+    assert len(set(unique_ids())) == 4
+    assert unique_ids() == unique_ids()

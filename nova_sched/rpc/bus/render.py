@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import uuid
 from collections.abc import Mapping
@@ -60,10 +61,15 @@ def render_cast(cast: Cast, topology: Topology) -> Outgoing:
 
 
 def render_event(event: Event, topic: str, form: str, topology: Topology) -> Outgoing:
-    """A notification on ``<topic>.<priority>``; its queue is declared first, so that it is kept without a reader."""
+    """A notification on ``<topic>.<priority>``; its queue is declared first, so that it is kept without a reader.
+
+    A repeat carries the same ids. Each topic and form has a unique id of its own: a stock listener that met one twice
+    would take the second for a duplicate and never acknowledge it.
+    """
     message = event_message(event)
     _add_context(message, event.context)
-    message[UNIQUE_ID] = _unique_id(event.message_id)
+    told = f"{event.message_id} {topic} {form}".encode()
+    message[UNIQUE_ID] = hashlib.blake2b(told, digest_size=16).hexdigest()
     body = encode_message(message) if form == ENVELOPE else dump_json(message)
     queue = f"{topic}.{event.priority.lower()}"
     return Outgoing(topology.exchange, queue, body, event.message_id, needs=(lasting_queue(topology, queue),))
