@@ -45,7 +45,8 @@ def summary(one: Contender) -> dict[str, Any]:
     result = one.result
     busy = [sample for sample in result.samples if sample.guests]
     peak = max(busy, key=lambda sample: sample.vcpu_share, default=None)
-    widest = max(busy, key=lambda sample: (sample.hosts_used, sample.hosts_bound), default=None)
+    widest = max(busy, key=lambda sample: (sample.hosts_used, sample.hosts_bound or 0), default=None)
+    ratios = [sample.hosts_used / sample.hosts_bound for sample in busy if sample.hosts_bound]
     fitting = [
         (sample.largest_memory_mb, sample.largest_vcpus)
         for sample in busy
@@ -62,9 +63,7 @@ def summary(one: Contender) -> dict[str, Any]:
         "peak_ram_share": max((sample.ram_share for sample in busy), default=None),
         "peak_hosts_used": None if widest is None else widest.hosts_used,
         "hosts_bound_then": None if widest is None else widest.hosts_bound,
-        "packing": sum(sample.hosts_used / sample.hosts_bound for sample in busy) / len(busy)
-        if busy
-        else None,
+        "packing": sum(ratios) / len(ratios) if ratios else None,
         "smallest_largest": _size(*min(fitting)) if fitting else None,
         "fewest_hosts": one.fewest_hosts,
         "seconds": one.seconds,

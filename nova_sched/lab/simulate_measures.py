@@ -19,7 +19,7 @@ class Sample:
     """The fleet at one moment. Shares are of the hosts' own vCPUs and RAM, so overcommitted ones exceed 1.
 
     ``hosts_used``: with at least one guest. ``hosts_bound``: no packing of these guests could use fewer hosts (by
-    volume, the largest hosts first). ``largest_*``: the largest size of the trace that a host still takes, None when none
+    volume, the largest hosts first); None when no filter looks at amounts. ``largest_*``: the largest size of the trace that a host still takes, None when none
     does or nobody can tell.
     """
 
@@ -28,7 +28,7 @@ class Sample:
     vcpu_share: float
     ram_share: float
     hosts_used: int
-    hosts_bound: int
+    hosts_bound: int | None
     refused: int
     largest_vcpus: int | None
     largest_memory_mb: int | None
@@ -123,14 +123,16 @@ class Gauge:
             if isinstance(one, AmountFilter)
         ]
 
-    def _bound(self) -> int:
+    def _bound(self) -> int | None:
         taken = self._taken
+        if not self._bounds:
+            return None
         if not taken.instances:
             return 0
         # Sizes are linear in the flavor, so all guests together are one large one.
         together = _asking(Flavor(vcpus=taken.vcpus, memory_mb=taken.memory_mb, swap_mb=taken.disk_mb))
         needed = [int(np.searchsorted(room, one.asked(together))) + 1 for one, room in self._bounds]
-        return min(max(needed, default=1), len(self._guests_on))
+        return min(max(needed), len(self._guests_on))
 
 
 def _asking(flavor: Flavor) -> SchedulingRequest:

@@ -170,7 +170,7 @@ def _host_table(one: Mapping[str, Any], host: str | None, limit: int | None) -> 
     table.add_column("Weight", justify="right", no_wrap=True)
     table.add_column("Refused because")
     lines = [line for line in one["hosts"] if host in (None, line["host"], line["node"])]
-    for line in lines[:limit]:
+    for line in _best_of_both(lines, limit):
         table.add_row(
             line["host"],
             line["node"],
@@ -183,6 +183,16 @@ def _host_table(one: Mapping[str, Any], host: str | None, limit: int | None) -> 
     if left_out:
         table.add_row(f"… {left_out} more")
     return table
+
+
+def _best_of_both(lines: list[Mapping[str, Any]], limit: int | None) -> list[Mapping[str, Any]]:
+    """So many lines at most, half of them for the refused where there are as many."""
+    if limit is None or len(lines) <= limit:
+        return lines
+    passed = [line for line in lines if line["refused_by"] is None]
+    refused = [line for line in lines if line["refused_by"] is not None]
+    kept = max(limit - len(refused), limit - limit // 2)
+    return [*passed[:kept], *refused[: limit - len(passed[:kept])]]
 
 
 def _marks(names: list[str], refused_by: str | None) -> list[str]:

@@ -60,6 +60,17 @@ def test_another_configuration_is_shown_beside(shell, export: str, tmp_path: Pat
         assert found["here"].startswith("refused by RamFilter")
 
 
+def test_a_short_table_shows_passed_and_refused_hosts(shell, tmp_path: Path) -> None:
+    """Half of the lines are for those that were refused; the rest is counted."""
+    hosts = [host(f"good{n}") for n in range(9)] + [host(f"poor{n}", memory_mb=64) for n in range(9)]
+    file = tmp_path / "cloud.json"
+    file.write_text(json.dumps({"input": {"now": NOW, "hosts": hosts, "requests": []}}))
+    ran = shell.client("explain", "--export", str(file), "--limit", "4")
+    lines = [line for line in ran.out.splitlines() if "✓" in line]
+    assert [line[:4] for line in lines] == ["good", "good", "poor", "poor"]
+    assert "… 14 more" in ran.out
+
+
 def test_no_host_is_a_no_in_every_format(shell, export: str) -> None:
     """Exit 1, the answer is shown all the same."""
     for form, read in (("json", json.loads), ("yaml", yaml.safe_load)):
@@ -124,6 +135,26 @@ def test_simulate_compares_and_writes_reports(shell, fleet: str, tmp_path: Path)
     again = shell.client("simulate", str(tmp_path / "trace.csv.gz"), "--hosts", fleet, "-f", "json")
     assert json.loads(again.out)["trace"]["arrivals"] == 300
     assert "<svg" in paths["html"].read_text()
+
+
+def test_an_export_is_trace_and_inventory(shell, export: str) -> None:
+    """Its instances are played again on its emptied hosts, under its options."""
+    case = json.loads(Path(export).read_text())
+    case["input"]["instances"] = [
+        {
+            "uuid": f"u{n}",
+            "vcpus": 1,
+            "memory_mb": 20000,
+            "disk_mb": 1024,
+            "created_at": f"2026-12-01T10:00:0{n}",
+        }
+        for n in range(3)
+    ]
+    Path(export).write_text(json.dumps(case))
+    ran = shell.client("simulate", export, "--hosts", export, "-f", "json")
+    found = json.loads(ran.out)["contenders"][0]
+    assert (found["placed"], found["refused_by"]) == (2, {"RamFilter": 1})
+    assert found["setup"]["ram_allocation_ratio"] == 1.0
 
 
 def test_simulate_finds_the_fewest_hosts(shell, fleet: str) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from nova_sched.drivers.chance import ChanceDriver
 from nova_sched.drivers.filtering import FilterDriver
 from nova_sched.lab import trace_fleet
 from nova_sched.lab.policies import POLICIES, policy_driver
@@ -84,6 +85,13 @@ def test_samples_show_use_bound_and_largest_size() -> None:
     assert (first.guests, first.hosts_used, first.hosts_bound, first.largest_vcpus) == (1, 1, 1, 8)
     assert (middle.hosts_used, middle.hosts_bound, middle.largest_vcpus) == (2, 1, 4)
     assert (last.refused, last.vcpu_share) == (1, 0.5)
+
+
+def test_without_filters_nobody_knows_a_bound_or_the_largest_size() -> None:
+    """The chance driver places anywhere; what cannot be told is None."""
+    found = play(guests((4, 4, 0, math.inf)), fleet((2, 2)), ChanceDriver.from_settings(TIGHT))
+    assert found.rows == (0,)
+    assert (found.samples[-1].hosts_bound, found.samples[-1].largest_vcpus) == (None, None)
 
 
 def rows_by(name: str, *told: tuple[int, int, float, float]) -> Sequence[int]:
