@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from nova_sched.cmd.demo_story import Story
+from nova_sched.cmd.demo_story import ENDED, Story
 
 _COLOURS = {"active": "green", "error": "red", "building": "yellow"}
 _LINES_KEPT = 8
@@ -58,6 +58,7 @@ class LiveView:
     """Two tables that change in place, and the latest lines below."""
 
     def __init__(self, console: Console) -> None:
+        self._console = console
         self._live = Live(console=console, refresh_per_second=8)
         self._lines: list[str] = []
 
@@ -76,7 +77,9 @@ class LiveView:
         latest = Table("what happens", expand=False)
         for line in self._lines:
             latest.add_row(line)
-        parts = [latest] if story is None else [_hosts(story), _guests(story), latest]
+        parts = (
+            [latest] if story is None else [_hosts(story), _guests(story, self._console.height - 8), latest]
+        )
         self._live.update(Columns(parts))
 
 
@@ -98,9 +101,14 @@ def _hosts(story: Story) -> Table:
     return table
 
 
-def _guests(story: Story) -> Table:
-    table = Table("instance", "state", "host", "attempt", title="requests")
-    for guest in story.guests.values():
+def _guests(story: Story, rows_max: int) -> Table:
+    """The latest requests; those that still wait are never left out for ones that have ended."""
+    guests = sorted(story.guests.values(), key=lambda guest: guest.state not in ENDED)
+    shown = guests[-max(4, rows_max) :]
+    left_out = len(guests) - len(shown)
+    title = f"requests ({left_out} more have ended)" if left_out else "requests"
+    table = Table("instance", "state", "host", "attempt", title=title)
+    for guest in shown:
         colour = _COLOURS.get(guest.state, "white")
         table.add_row(guest.name, f"[{colour}]{guest.state}[/]", guest.host or "", str(guest.attempt or ""))
     return table
