@@ -227,7 +227,9 @@ def _begin_immediate(connection: Connection) -> None:
                 if "locked" not in str(error) and "busy" not in str(error):
                     raise StoreUnavailable(str(error)) from error
                 if time.monotonic() > until:
-                    raise StoreUnavailable(f"SQLite stayed locked for {_SQLITE_BUSY_SECONDS:.0f} s") from error
+                    raise StoreUnavailable(
+                        f"SQLite stayed locked for {_SQLITE_BUSY_SECONDS:.0f} s"
+                    ) from error
             time.sleep(random.uniform(0.0005, 0.003))  # nosec B311
     finally:
         cursor.execute(f"PRAGMA busy_timeout = {int(_SQLITE_BUSY_SECONDS * 1000)}")
