@@ -190,6 +190,7 @@ def _request(request: SchedulingRequest) -> dict[str, Any]:
         "image": request.image.id,
     }
     optional = {
+        "user_id": request.caller.user_id,
         "availability_zone": request.availability_zone,
         "hints": dict(request.hints),
         "group": request.group,

@@ -275,12 +275,18 @@ class _Run:
 
     def _record(self, index: int, instance: InstanceRef, sieve: Sieve, **told: Any) -> None:
         narrator, full = self._narrator, self._full
+        if full:
+            steps = narrator.named(sieve.steps, self._facts)
+        elif sieve.count:
+            steps = narrator.counted(sieve.steps)
+        else:
+            steps = narrator.telling(sieve.steps, self._facts)
         self._rounds.append(
             Round(
                 index=index,
                 instance=instance,
                 hosts_seen=sieve.steps[0].hosts_in if sieve.steps else sieve.count,
-                steps=narrator.named(sieve.steps, self._facts) if full else narrator.counted(sieve.steps),
+                steps=steps,
                 filtered=narrator.names(np.flatnonzero(sieve.left)) if full else None,
                 **told,
             )

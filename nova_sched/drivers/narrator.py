@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -18,6 +19,8 @@ from nova_sched.plugins.pipeline import Sieve, Step
 from nova_sched.plugins.scores import Scores
 
 REASON_MAX = 400
+#: Hosts that the record of a failure names for each filter, with the reason of each.
+TELLING_MAX = 8
 
 
 class Narrator:
@@ -42,18 +45,30 @@ class Narrator:
         """Steps with their counts only."""
         return tuple(FilterStep(step.filter.name, step.hosts_in, step.hosts_out) for step in steps)
 
+    def telling(self, steps: Sequence[Step], facts: Facts) -> tuple[FilterStep, ...]:
+        """Steps of a round that found no host: what each filter that refused says, and some of the hosts it refused."""
+        return tuple(
+            FilterStep(step.filter.name, step.hosts_in, step.hosts_out)
+            if step.hosts_in == step.hosts_out
+            else self._refusing(step, facts, TELLING_MAX)
+            for step in steps
+        )
+
     def named(self, steps: Sequence[Step], facts: Facts) -> tuple[FilterStep, ...]:
         """Steps with the hosts left, and those refused with the reason of each."""
-        return tuple(self._named(step, facts) for step in steps)
+        return tuple(
+            replace(self._refusing(step, facts, REFUSED_MAX), hosts=self.names(np.flatnonzero(step.after)))
+            for step in steps
+        )
 
-    def _named(self, step: Step, facts: Facts) -> FilterStep:
+    def _refusing(self, step: Step, facts: Facts, hosts_max: int) -> FilterStep:
         refused = step.refused()
         return FilterStep(
             step.filter.name,
             step.hosts_in,
             step.hosts_out,
             self._summary(step, refused, facts) if len(refused) else None,
-            self.names(np.flatnonzero(step.after)),
+            None,
             tuple(
                 (
                     self.name(row),
@@ -61,7 +76,7 @@ class Narrator:
                         step.filter.name, step.filter.explain, self._view, row, self._request, facts
                     ),
                 )
-                for row in refused[:REFUSED_MAX].tolist()
+                for row in refused[:hosts_max].tolist()
             ),
         )
 
