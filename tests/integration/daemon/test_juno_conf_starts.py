@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import amqp
 import oslo_messaging
 import pytest
 from oslo_config import cfg
@@ -90,3 +91,22 @@ def _ping(transport_url: str) -> object:
         raise AssertionError("no answer to ping")
     finally:
         transport.cleanup()
+
+
+def test_exchange_of_another_kind_stops_the_start_with_one_line(config, rabbit, rabbit_vhost):
+    """A broker that a Juno deployment without durable queues uses: named, with the options to set, exit code 2."""
+    with amqp.Connection(f"127.0.0.1:{rabbit.port}", virtual_host=rabbit_vhost) as connection:
+        connection.channel().exchange_declare("nova", "topic", durable=False, auto_delete=False)
+        ran = subprocess.run(
+            [sys.executable, "-c", CODE, "--config-file", str(config)],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            start_new_session=True,
+            check=False,
+        )
+    assert ran.returncode == 2, ran.stderr
+    said = "".join(path.read_text() for path in config.parent.glob("*.log")) + ran.stderr
+    (line,) = [line for line in said.splitlines() if "cannot start: " in line]
+    assert "exchange 'nova'" in line
+    assert "amqp_durable_queues" in line
