@@ -14,7 +14,7 @@ from nova_sched.db.engine import Database
 from nova_sched.db.tables import change_seq, claims, group_members, groups, instances
 from nova_sched.db.tables import hosts as host_rows
 from nova_sched.lab.export import ServiceState
-from nova_sched.model.states import ClaimState
+from nova_sched.model.states import ClaimKind, ClaimState
 
 #: Reads are statements on their own; when the counter moved meanwhile, all is read again, so many times at most.
 _ATTEMPTS = 5
@@ -83,11 +83,36 @@ def _groups(connection: Connection) -> list[dict[str, Any]]:
     members: dict[int, list[str]] = {}
     for group_id, uuid in connection.execute(sa.select(group_members)):
         members.setdefault(group_id, []).append(uuid)
+    moving = _moving(connection)
     query = sa.select(groups.c.id, groups.c.uuid, groups.c.name, groups.c.policies).order_by(groups.c.id)
     return [
-        {"uuid": uuid, "name": name, "policies": orjson.loads(policies), "members": members.get(group_id, [])}
+        {
+            "uuid": uuid,
+            "name": name,
+            "policies": orjson.loads(policies),
+            "members": members.get(group_id, []),
+            "moving": moving.get(group_id, {}),
+        }
         for group_id, uuid, name, policies in connection.execute(query)
     ]
+
+
+def _moving(connection: Connection) -> dict[int, dict[str, str]]:
+    """By group, where live claims for moves of its members are."""
+    member = sa.func.coalesce(claims.c.guest_uuid, claims.c.instance_uuid)
+    query = (
+        sa.select(claims.c.group_id, member, host_rows.c.host)
+        .join(host_rows, host_rows.c.id == claims.c.host_id)
+        .where(
+            claims.c.group_id.is_not(None),
+            claims.c.kind == ClaimKind.MOVE.value,
+            claims.c.state.in_([state.value for state in ClaimState if state is not ClaimState.ENDED]),
+        )
+    )
+    found: dict[int, dict[str, str]] = {}
+    for group_id, uuid, host in connection.execute(query):
+        found.setdefault(group_id, {})[uuid] = host
+    return found
 
 
 def _claims(connection: Connection) -> list[dict[str, Any]]:

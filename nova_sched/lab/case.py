@@ -45,12 +45,13 @@ class CaseRequest:
 
 @dataclass(frozen=True, slots=True)
 class ServerGroup:
-    """A server group and the uuids of its members."""
+    """A server group and the uuids of its members. ``moving``: host that a member is on its way to, by uuid."""
 
     uuid: str
     name: str
     policies: frozenset[str]
     members: tuple[str, ...]
+    moving: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +118,13 @@ def parse(data: Mapping[str, Any], name: str = "case") -> Case:
         ),
         instances=tuple(_instance(row) for row in given.get("instances") or () if not row.get("deleted")),
         groups=tuple(
-            ServerGroup(one["uuid"], one["name"], frozenset(one["policies"]), tuple(one["members"]))
+            ServerGroup(
+                one["uuid"],
+                one["name"],
+                frozenset(one["policies"]),
+                tuple(one["members"]),
+                one.get("moving") or {},
+            )
             for one in given.get("server_groups") or ()
         ),
         trust_levels={one["host_name"]: one["trust_lvl"] for one in given.get("attestation") or ()},

@@ -30,7 +30,7 @@ class ServiceState:
 
     ``hosts``: all of them. ``instances``: rows with ``uuid, host, node, project_id, instance_type_id, flavor, vm_state,
     vcpus, memory_mb, disk_mb, created_at, deleted_at`` (seconds since the epoch). ``groups``: ``uuid, name, policies,
-    members``. ``claims``: those that no report contains: ``instance_uuid, attempt, kind, state, host, node, vcpus,
+    members, moving``. ``claims``: those that no report contains: ``instance_uuid, attempt, kind, state, host, node, vcpus,
     memory_mb, disk_mb, instances, io_ops, pci, numa``.
     """
 

@@ -110,6 +110,7 @@ class World:
         group = found[0]
         hosts = {one.uuid: one.host for one in self._case.instances if one.host is not None}
         members = {uuid: hosts[uuid] for uuid in group.members if uuid in hosts}
+        members |= {f"{uuid}/moving": host for uuid, host in group.moving.items()}
         return GroupFact(group.uuid, group.name, group.policies, members)
 
     def _read_rows(self) -> None:
