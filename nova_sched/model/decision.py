@@ -9,9 +9,11 @@ from nova_sched.model.facts import GroupFact
 from nova_sched.model.limits import Limits
 from nova_sched.model.numa import InstanceTopology
 from nova_sched.model.pci import PciPool
+from nova_sched.model.quick import quick_init
 from nova_sched.model.request import HostNode, InstanceRef, SchedulingRequest
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Placement:
     """One instance and its host. ``host_id`` is the database id of the host row.
@@ -47,6 +49,7 @@ class Refusal:
     reason: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Decision:
     """Answer of a driver; ``answers`` has one element per instance of the request, in its order."""

@@ -1,7 +1,8 @@
 """Why a decision came out as it did: a value made beside the decision, bounded in size.
 
-``Detail.COUNTS`` is made for every decision (counts per filter, top-k weights); ``Detail.FULL`` also names the hosts
-left after each filter, all weights and the consumed state, for replay, explain and tests.
+``Detail.COUNTS`` is made for every decision: counts per filter, top-k weights, and where no host was left the filters'
+sentences with some of the hosts they refused. ``Detail.FULL`` also names the hosts left after each filter, all weights
+and the consumed state, for replay, explain and tests.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from enum import IntEnum
 from typing import Any
 
 from nova_sched.model.limits import Limits
+from nova_sched.model.quick import quick_init
 from nova_sched.model.request import HostNode, InstanceRef
 
 
@@ -22,12 +24,13 @@ class Detail(IntEnum):
     FULL = 1
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class FilterStep:
     """One filter of one round: hosts before and after; ``reason`` is the filter's sentence with its telling numbers.
 
     ``hosts``: names left, sorted, and ``refused``: the hosts taken out with the reason of each, at most
-    ``REFUSED_MAX`` (Detail.FULL only).
+    ``REFUSED_MAX`` (a few of them with Detail.COUNTS, where no host was left).
     """
 
     name: str
@@ -41,6 +44,7 @@ class FilterStep:
 REFUSED_MAX = 200
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class WeighedHost:
     """One candidate: total weight and per weigher (raw, normalised, weighted)."""
@@ -51,6 +55,7 @@ class WeighedHost:
     parts: tuple[tuple[str, float, float, float], ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Round:
     """One instance tried. ``weighed`` by falling weight and ``choices`` (top k, all with Detail.FULL).
@@ -73,6 +78,7 @@ class Round:
     num_instances, num_io_ops and, where they matter, numa_topology and pci_pools; None = unknown."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """The record of a decision. ``stage_seconds`` is filled by the service, which owns the clock.

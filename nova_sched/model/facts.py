@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from types import MappingProxyType
 
+from nova_sched.model.quick import quick_init
+
 
 class Fact(StrEnum):
     """Names in a plugin's ``needs``; the service loads what the enabled plugins need, once per batch."""
@@ -21,6 +23,7 @@ class Fact(StrEnum):
     """What the attestation server says about each node (TrustedFilter)."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class InstanceFact:
     """One existing, not deleted instance."""
@@ -53,6 +56,7 @@ _NO_HOSTS: Mapping[str, tuple[InstanceFact, ...]] = MappingProxyType({})
 _NO_LEVELS: Mapping[str, str] = MappingProxyType({})
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Facts:
     """Prefetched facts of one request."""

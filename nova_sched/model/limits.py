@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nova_sched.model.numa import HostTopology
+from nova_sched.model.quick import quick_init
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +17,7 @@ class NumaLimits:
     ram_ratio: float
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What the enabled filters produced for the chosen row; None = that filter was not enabled.

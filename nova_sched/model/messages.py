@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from nova_sched.model.quick import quick_init
 
+
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Cast:
     """One RPC cast: to topic ``topic`` and, when ``server`` is set, to that server's own queue ``topic.server``.
@@ -28,6 +31,7 @@ class Cast:
     expiration_seconds: float | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Event:
     """One notification. ``priority``: INFO or ERROR (upper case, as on the wire). ``timestamp``: UTC text as Juno's."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from nova_sched.model.numa import InstanceTopology
 from nova_sched.model.pci import PciRequest
+from nova_sched.model.quick import quick_init
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})
 
@@ -24,6 +25,7 @@ def _empty() -> Mapping[str, Any]:
 HostNode = tuple[str, str | None]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Caller:
     """Who asks. ``wire`` holds the ``_context_*`` keys as received (prefix removed) and goes on to the compute cast."""
@@ -36,6 +38,7 @@ class Caller:
     wire: Mapping[str, Any] = field(default_factory=_empty, repr=False)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Flavor:
     """Sizes that filters compare. Disk is GB on the wire, kept as given; ``swap_mb`` is MB.
@@ -59,6 +62,7 @@ class Flavor:
         return (self.root_gb + self.ephemeral_gb) * 1024 + self.swap_mb
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Amounts:
     """What one guest takes from its host once chosen (Juno: from ``instance_properties``; swap is not consumed)."""
@@ -70,6 +74,7 @@ class Amounts:
     io_ops: int = 1
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Image:
     """Image reference and its properties, as text values."""
@@ -78,6 +83,7 @@ class Image:
     properties: Mapping[str, Any] = field(default_factory=_empty)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class InstanceRef:
     """One instance of the request. ``uuid`` is None only for select_destinations without uuids."""
@@ -99,6 +105,7 @@ class Retry:
     extras: Mapping[str, Any] = field(default_factory=_empty)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Passthrough:
     """What goes on to compute unchanged. Never persisted, logged or put into an event."""
@@ -109,6 +116,7 @@ class Passthrough:
     """Remaining arguments of the RPC method: admin_password, injected_files, requested_networks, ..."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class SchedulingRequest:
     """One run_instance, select_destinations, prep_resize or explain request.

@@ -15,6 +15,7 @@ from nova_sched.model.explanation import Explanation
 from nova_sched.model.facts import Fact, Facts, GroupFact
 from nova_sched.model.limits import Limits
 from nova_sched.model.messages import Cast, Delivery, Event
+from nova_sched.model.quick import quick_init
 from nova_sched.model.request import InstanceRef, SchedulingRequest
 from nova_sched.model.states import ClaimKind, ClaimState, EndReason
 
@@ -56,6 +57,7 @@ class Prior:
     claim: PriorClaim | None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Outcome: this instance gets this host.
@@ -116,6 +118,7 @@ class VerdictKind(StrEnum):
     """SQL refused this outcome's own data (a value that no column takes); nothing of it is written, the others stand."""
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """Answer for one outcome, in the order given.
@@ -130,6 +133,7 @@ class Verdict:
     prior: Prior | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class DecisionRecord:
     """One decision for the history: written in the transaction of its outcomes."""

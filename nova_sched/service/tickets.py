@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from nova_sched.model.decision import Placement
 from nova_sched.model.messages import Cast, Event
+from nova_sched.model.quick import quick_init
 from nova_sched.model.request import HostNode, InstanceRef, SchedulingRequest
 from nova_sched.service.ports import RequestMessages
 
@@ -71,6 +72,7 @@ class Ticket:
         return self._value
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class CastOf:
     """One cast to a compute and the claim behind it; ``before`` is the event that goes out with it.

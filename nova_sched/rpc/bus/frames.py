@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from nova_sched.model.quick import quick_init
+
 _FRAME = struct.Struct(">BHI")
 _HEADER = struct.Struct(">HHQH")
 _END = b"\xce"
@@ -29,6 +31,7 @@ _FLAG_EXPIRATION = 1 << 8
 _FRAME_OVERHEAD = 8
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Outgoing:
     """One rendered message.
