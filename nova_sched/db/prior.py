@@ -15,7 +15,7 @@ from nova_sched.service.ports import Prior, PriorClaim
 
 _SQL = Statements(
     prior=lambda d: (
-        f"{d.select_in_order} d.uuid, i.attempt, i.vm_state, i.deleted_at, c.attempt, c.state, c.host_id, h.host, h.node,"
+        f"{d.select_in_order} d.uuid, i.attempt, i.vm_state, i.deleted_at, c.attempt, c.state, c.host_id, h.host, c.placed_node,"
         f" c.limits, c.numa, {d.now} - c.created_at, c.ttl_seconds, c.ended_reason"
         f" FROM {d.rows('d', {'uuid': 'key'})} LEFT JOIN sched_instances i ON i.uuid = d.uuid"
         " LEFT JOIN sched_claims c ON c.instance_uuid = d.uuid LEFT JOIN sched_hosts h ON h.id = c.host_id"
@@ -59,7 +59,6 @@ def _claim(uuid: str, row: Any) -> PriorClaim:
         state=ClaimState(row[5]),
         host_id=row[6],
         host=row[7],
-        # The chance driver names no node; a claim of such a placement stores none.
         node=row[8],
         limits=limits_from_text(row[9]),
         numa_fit=numa_from_text(row[10]),

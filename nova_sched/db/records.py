@@ -21,7 +21,7 @@ from nova_sched.service.ports import DecisionRecord, Failed, Placed
 
 _PROPERTIES = {name: "int" if kind == "int" else "text" for name, kind in PROPERTIES.items()}
 _CLAIM = {
-    "instance_uuid": "key", "attempt": "int", "guest_uuid": "key", "host_id": "int", "kind": "key", "state": "key",
+    "instance_uuid": "key", "attempt": "int", "guest_uuid": "key", "host_id": "int", "placed_node": "text", "kind": "key", "state": "key",
     "method": "text", "request_id": "text", **dict.fromkeys(RESOURCES, "int"), "pci": "text", "numa": "text",
     "limits": "text", "group_id": "int", "ttl_seconds": "float",
 }  # fmt: skip
@@ -95,6 +95,7 @@ class OutcomeRows:
                 "attempt": attempt,
                 "guest_uuid": None if placement.instance.uuid == uuid else placement.instance.uuid,
                 "host_id": placement.host_id,
+                "placed_node": placement.node,
                 "kind": outcome.kind.value,
                 "state": ClaimState.CLAIMED.value,
                 "method": request.method,

@@ -131,6 +131,8 @@ claims = sa.Table(
     # The guest that a move claims for; NULL for builds, whose key is the guest itself: an index less to fill per build.
     _uuid("guest_uuid"),
     _column("host_id", sa.BigInteger, nullable=False),
+    # As the placement named it: the chance driver names none, and a repeated cast must not either.
+    _name("placed_node"),
     _column("kind", sa.String(16), nullable=False),
     _column("state", sa.String(16), nullable=False),
     _name("method"),

@@ -23,6 +23,7 @@ class MemoryClaim:
     """A claim with what a repeat of its cast needs."""
 
     row: ClaimRow
+    node: str | None
     limits: Limits | None
     numa_fit: InstanceTopology | None
     pci: list[dict[str, Any]] | None

@@ -188,6 +188,7 @@ class MemoryStore(MemoryRows):
         )
         self.claims[(uuid, attempt)] = MemoryClaim(
             row,
+            placement.node,
             placement.limits,
             placement.numa_fit,
             pci,
@@ -281,14 +282,14 @@ class MemoryStore(MemoryRows):
 
     def _prior_claim(self, claim: MemoryClaim) -> PriorClaim:
         row = claim.row
-        host = self.hosts.get(row.host_id, {"host": None, "node": None})
+        host = self.hosts.get(row.host_id, {"host": None})
         return PriorClaim(
             uuid=row.uuid,
             attempt=row.attempt,
             state=row.state,
             host_id=row.host_id,
             host=host["host"],
-            node=host["node"],
+            node=claim.node,
             limits=claim.limits,
             numa_fit=claim.numa_fit,
             age_seconds=max(0.0, self._clock() - claim.made_at),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,6 +46,15 @@ def test_a_placement_claims_the_room_and_names_the_host(world: World) -> None:
     assert (claim.limits, claim.ttl_seconds, claim.ended_reason) == (limits, 300, None)
     assert 0 <= claim.age_seconds < 60
     assert world.records() == 1
+
+
+def test_a_placement_without_a_node_is_remembered_without_one(world: World) -> None:
+    """The chance driver names no node; the cast of a repeat must be the same."""
+    host = world.add_host()
+    given = placed(request(1), host)
+    world.store.commit([replace(given, placement=replace(given.placement, node=None))])
+    claim = world.store.prior([U1])[U1].claim
+    assert (claim.host, claim.node) == ("h1", None)
 
 
 def test_the_same_key_again_is_a_repeat_and_changes_nothing(world: World) -> None:

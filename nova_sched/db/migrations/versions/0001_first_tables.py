@@ -54,6 +54,7 @@ def upgrade() -> None:
         sa.Column("attempt", sa.Integer(), autoincrement=False, nullable=False),
         sa.Column("guest_uuid", sa.String(length=64), nullable=True),
         sa.Column("host_id", sa.BigInteger(), nullable=False),
+        sa.Column("placed_node", sa.String(length=255), nullable=True),
         sa.Column("kind", sa.String(length=16), nullable=False),
         sa.Column("state", sa.String(length=16), nullable=False),
         sa.Column("method", sa.String(length=255), nullable=True),
