@@ -35,9 +35,10 @@ class Dispatcher:
         self._reread_late_claims(jobs)
         messages: list[Cast | Event] = []
         owners: list[tuple[Job, Outgoing] | None] = []
+        now = self._clock.utcnow()
         for job in jobs:
             if job.announces and not job.started:
-                messages.append(job.messages.start(self._clock.utcnow()))
+                messages.append(job.messages.start(now))
                 owners.append(None)
                 job.started = True
             for item in job.outgoing:

@@ -30,6 +30,7 @@ from nova_sched.wire.versions import compute_version
 
 #: Root of the name-based message ids: the same outcome told twice carries the same id.
 MESSAGE_IDS = uuid.UUID("5f0c1d5e-6f3b-5a62-9d53-0c2a6f6f2f5b")
+_IDS_BEGIN = MESSAGE_IDS.bytes
 
 #: An absurd request ends in an event per instance: each with the names of all would be gigabytes in the outbox.
 NAMED_MAX = 1000
@@ -312,8 +313,8 @@ def message_id(key: str, attempt: int, what: str) -> str:
 
     Four of these are made for each request, and ``uuid.uuid5`` takes three times as long.
     """
-    name = f"{key} {attempt} {what}".encode()
-    digest = bytearray(hashlib.sha1(MESSAGE_IDS.bytes + name, usedforsecurity=False).digest()[:16])
+    named = _IDS_BEGIN + f"{key} {attempt} {what}".encode()
+    digest = bytearray(hashlib.sha1(named, usedforsecurity=False).digest()[:16])
     digest[6] = digest[6] & 0x0F | 0x50
     digest[8] = digest[8] & 0x3F | 0x80
     text = digest.hex()

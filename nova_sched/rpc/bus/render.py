@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import uuid
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +13,8 @@ from nova_sched.rpc.bus.envelope import CONTEXT_PREFIX, UNIQUE_ID, dump_json, en
 from nova_sched.rpc.bus.frames import Outgoing
 from nova_sched.rpc.bus.settings import Topology
 from nova_sched.rpc.bus.topology import control_exchange, lasting_queue
+
+_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 BARE, ENVELOPE = "messaging", "messagingv2"
 """oslo.messaging's names of the two forms of a notification."""
@@ -81,7 +83,5 @@ def _add_context(message: dict[str, Any], context: Mapping[str, Any]) -> None:
 
 
 def _unique_id(message_id: str) -> str:
-    try:
-        return uuid.UUID(message_id).hex
-    except ValueError:
-        return message_id
+    """Without its dashes where it is a uuid in the usual form, as oslo.messaging writes its own; else as it is."""
+    return message_id.replace("-", "") if _UUID.fullmatch(message_id) else message_id
