@@ -29,7 +29,12 @@ def make_cloud(
         rabbit.repair()
         postgres.start()
         folder = tmp_path / f"cloud{len(made)}"
-        cloud = Cloud(folder, options.pop("broker", rabbit), options.pop("url", None) or fresh_database(postgres), **options)
+        cloud = Cloud(
+            folder,
+            options.pop("broker", rabbit),
+            options.pop("url", None) or fresh_database(postgres),
+            **options,
+        )
         made.append(cloud)
         return cloud
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 
@@ -49,28 +48,18 @@ def test_a_worker_killed_at_any_point_loses_nothing(make_cloud: Callable[..., Cl
 
 
 def test_workers_killed_at_random_lose_nothing(make_cloud: Callable[..., Cloud]) -> None:
-    """Three workers, one of them killed every now and then, thousands of requests."""
-    cloud = make_cloud(workers=3, agents=False, options={"delivery.prefetch": 100, "delivery.batch_max": 50}).start()
+    """Three workers of the daemon, one of them killed every few hundred requests, thousands of requests."""
+    cloud = make_cloud(workers=3, agents=False, daemon=True).start()
     random = chance("random kills")
-    stopping = threading.Event()
     killed = 0
-
-    def reap() -> None:
-        nonlocal killed
-        while not stopping.wait(random.uniform(0.3, 1.2)):
-            if pids := cloud.worker_pids():
-                kill(random.choice(pids))
-                killed += 1
-
-    reaper = threading.Thread(target=reap)
-    reaper.start()
-    try:
-        for _ in range(SIZES.random_kill_requests // 100):
-            cloud.client.send(mixed(100, random))
-            until(lambda: cloud.depth("scheduler") < 1000, 60, "the load is worked off")
-    finally:
-        stopping.set()
-        reaper.join()
+    for _ in range(SIZES.random_kill_requests // 250):
+        cloud.client.send(mixed(250, random))
+        left = random.randint(50, 350)
+        until(lambda left=left: cloud.depth("scheduler") < left, 60, "the load is worked off", 0.01)
+        if pids := cloud.worker_pids():
+            kill(random.choice(pids))
+            killed += 1
     cloud.settle(90)
     cloud.check()
-    assert killed >= 5
+    assert killed >= SIZES.random_kill_requests // 300
+    assert cloud.dead_letters() == 0, "a kill makes no message poison"

@@ -48,7 +48,11 @@ def _statements(dialect: str) -> list[str]:
             " EXECUTE FUNCTION audit_claim()",
         ]
     if dialect == "sqlite":
-        now, identity, wrap = "(julianday('now') - 2440587.5) * 86400.0", "INTEGER PRIMARY KEY AUTOINCREMENT", "BEGIN {}; END"
+        now, identity, wrap = (
+            "(julianday('now') - 2440587.5) * 86400.0",
+            "INTEGER PRIMARY KEY AUTOINCREMENT",
+            "BEGIN {}; END",
+        )
     else:
         now, identity, wrap = "UNIX_TIMESTAMP(SYSDATE(6))", "BIGINT PRIMARY KEY AUTO_INCREMENT", "{}"
     made = _tables(identity)
@@ -57,7 +61,11 @@ def _statements(dialect: str) -> list[str]:
         made.append(
             f"CREATE TRIGGER audit_host_{event.lower()} AFTER {event} ON sched_hosts FOR EACH ROW {wrap.format(body)}"
         )
-    for event, op, row in (("INSERT", "write", "NEW"), ("UPDATE", "write", "NEW"), ("DELETE", "delete", "OLD")):
+    for event, op, row in (
+        ("INSERT", "write", "NEW"),
+        ("UPDATE", "write", "NEW"),
+        ("DELETE", "delete", "OLD"),
+    ):
         body = f"INSERT INTO audit_claims (at, op, {_CLAIM}) VALUES ({now}, '{op}', {_claim(row)})"
         made.append(
             f"CREATE TRIGGER audit_claim_{event.lower()} AFTER {event} ON sched_claims FOR EACH ROW {wrap.format(body)}"
@@ -89,8 +97,8 @@ class Books:
         """The first value of the first row."""
         return self.rows(query, **values)[0][0]
 
-    def texts(self) -> list[tuple[str, str]]:
-        """(table.column, text) of every text in every table of ours; for the search after secrets."""
+    def texts_with(self, mark: str) -> list[tuple[str, str]]:
+        """(table.column, text) of every text in a table of ours that holds ``mark``."""
         found = []
         inspector = sa.inspect(self._engine)
         for table in inspector.get_table_names():
@@ -98,8 +106,10 @@ class Books:
                 continue
             names = [c["name"] for c in inspector.get_columns(table) if isinstance(c["type"], sa.String)]
             for name in names:
-                query = f'SELECT {name} FROM {table} WHERE {name} LIKE :mark'
-                found += [(f"{table}.{name}", row[0]) for row in self.rows(query, mark="%open-sesame%")]
+                column = sa.column(name)
+                query = sa.select(column).select_from(sa.table(table)).where(column.like(f"%{mark}%"))
+                with self._engine.connect() as connection:
+                    found += [(f"{table}.{name}", row[0]) for row in connection.execute(query)]
         return found
 
     def close(self) -> None:

@@ -109,7 +109,9 @@ class Checker:
     def _outcomes(self) -> None:
         rows = {
             row[0]: row
-            for row in self._books.rows("SELECT uuid, attempt, vm_state, host, deleted_at FROM sched_instances")
+            for row in self._books.rows(
+                "SELECT uuid, attempt, vm_state, host, deleted_at FROM sched_instances"
+            )
         }
         faults = Counter(row[0] for row in self._books.rows("SELECT instance_uuid FROM sched_faults"))
         errors = self._history.errors_by_uuid()
@@ -159,7 +161,9 @@ class Checker:
             " GROUP BY h.id, h.host, h.claimed_memory_mb, h.claimed_instances"
         ):
             if row[1] != row[3] or row[2] != row[4]:
-                self._wrong(f"{row[0]} counts {row[1]} MB of {row[2]} claims, its claims are {row[3]} MB of {row[4]}")
+                self._wrong(
+                    f"{row[0]} counts {row[1]} MB of {row[2]} claims, its claims are {row[3]} MB of {row[4]}"
+                )
 
     def _dead_claims(self) -> None:
         for row in self._books.rows(
@@ -170,7 +174,7 @@ class Checker:
             self._wrong(f"a live claim of an instance that ended: {tuple(row)}")
 
     def _secrets(self) -> None:
-        for place, _ in self._books.texts():
+        for place, _ in self._books.texts_with(SECRET):
             self._wrong(f"a secret is in {place}")
         for event in self._history.events:
             if SECRET.encode() in event.body:

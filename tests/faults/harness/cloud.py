@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -43,7 +44,9 @@ def until(condition: Callable[[], Any], seconds: float, what: str, look_seconds:
         found = condition()
         if found:
             return found
-        assert time.monotonic() < deadline, f"seed {SEED}: in {seconds * PATIENCE:.0f} s it did not happen: {what}"
+        assert time.monotonic() < deadline, (
+            f"seed {SEED}: in {seconds * PATIENCE:.0f} s it did not happen: {what}"
+        )
         time.sleep(look_seconds)
 
 
@@ -54,6 +57,9 @@ class Cloud:
     :param agents: run the agent library for them; otherwise they were reported once and only the recorder listens.
     :param ports: of the broker's nodes as the workers see them (a proxy's, for instance); default: the real ones.
     :param options: ``group.name`` → value of the workers' configuration.
+    :param unheard: hosts whose compute queue is left to the agents alone: without them, there is none.
+    :param daemon: run ``nova-sched-scheduler`` itself; otherwise its workers under a parent that forks them again without
+        the pause that the daemon's makes after several deaths in a row.
     """
 
     def __init__(
@@ -70,10 +76,11 @@ class Cloud:
         options: Mapping[str, Any] | None = None,
         quorum: bool = False,
         unheard: Sequence[str] = (),
+        daemon: bool = False,
     ) -> None:
         self.folder, self.rabbit, self.url = folder, rabbit, url
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._workers, self._hosts, self._with_agents = workers, hosts, agents
+        self._workers, self._hosts, self._with_agents, self._daemon = workers, hosts, agents, daemon
         self._host_options = {"build_seconds": 0.0, "memory_mb": 65536, "vcpus": 4096, **(host_options or {})}
         self.vhost = rabbit.create_vhost()
         self.history = History()
@@ -119,8 +126,15 @@ class Cloud:
         workers = workers or self._workers
         environment = {**os.environ, "NOVA_SCHED_CRASH_PLAN": str(self.plan)}
         command = [sys.executable, "-m", "tests.faults.harness.zygote", str(self._config), str(workers)]
-        self.parent = self._run("workers", command, environment)
-        until(lambda: self.consumers() >= workers, 60, "the workers consume")
+        if self._daemon:
+            program = "import sys; from nova_sched.cmd.scheduler import main; sys.exit(main())"
+            command = [sys.executable, "-c", program, "--config-file", str(self._config)]
+        parent = self.parent = self._run("workers", command, environment)
+        try:
+            until(lambda: self.consumers() >= workers or parent.poll() is not None, 60, "the workers consume")
+            assert parent.poll() is None, "the parent of the workers has ended"
+        except AssertionError as late:
+            raise AssertionError(f"{late}\n{self.log_tail()}") from None
 
     def start_agents(self, first: int = 1, count: int | None = None) -> subprocess.Popen[str]:
         """Start a process of agents, and wait until they listen."""
@@ -153,8 +167,11 @@ class Cloud:
         """Process ids of the workers that live."""
         if self.parent is None:
             return []
-        path = Path(f"/proc/{self.parent.pid}/task/{self.parent.pid}/children")
-        return [int(word) for word in path.read_text().split()] if path.exists() else []
+        found: list[int] = []
+        for path in Path(f"/proc/{self.parent.pid}/task").glob("*/children"):
+            with contextlib.suppress(OSError):
+                found += map(int, path.read_text().split())
+        return found
 
     def consumers(self) -> int:
         """Workers that consume the scheduler topic."""
@@ -186,7 +203,9 @@ class Cloud:
         """Wait until nothing is left to do."""
         deadline = time.monotonic() + seconds * PATIENCE
         while left := self.waiting():
-            assert time.monotonic() < deadline, f"seed {SEED}: not done in {seconds * PATIENCE:.0f} s: {left}\n{self.log_tail()}"
+            assert time.monotonic() < deadline, (
+                f"seed {SEED}: not done in {seconds * PATIENCE:.0f} s: {left}\n{self.log_tail()}"
+            )
             time.sleep(0.1)
 
     def check(self, **options: Any) -> Verdict:
@@ -246,7 +265,7 @@ class Cloud:
             "DEFAULT.host": "sched-1",
             "DEFAULT.workers": self._workers,
             "DEFAULT.report_interval": 3,
-            "DEFAULT.service_down_time": 60 if self._with_agents else 1_000_000,
+            "DEFAULT.service_down_time": 60 if self._with_agents else 86_400,
             "DEFAULT.graceful_shutdown_timeout": 20,
             "database.connection": self.url.replace("%", "%%"),
             "delivery.prefetch": 20,
@@ -264,14 +283,16 @@ class Cloud:
             group, _, option = name.partition(".")
             groups.setdefault(group, []).append(f"{option} = {value}")
         path = self.folder / "nova-sched.conf"
-        path.write_text("\n".join(f"[{group}]\n" + "\n".join(lines) for group, lines in groups.items()) + "\n")
+        path.write_text(
+            "\n".join(f"[{group}]\n" + "\n".join(lines) for group, lines in groups.items()) + "\n"
+        )
         return path
 
 
-def report_hosts(database: Database, amount: int, memory_mb: int, **columns: Any) -> None:
-    """Report hosts h1 … hN once, for clouds without agents."""
+def report_hosts(database: Database, amount: int, memory_mb: int, first: int = 1, **columns: Any) -> None:
+    """Report so many hosts once, h<first> and on, for clouds without agents."""
     sink = ReportSink(database, lambda request, reason: None, lambda host, uuid: None)  # type: ignore[arg-type,return-value]
-    for number in range(1, amount + 1):
+    for number in range(first, first + amount):
         values = {
             "vcpus": 4096, "memory_mb": memory_mb, "local_gb": 100_000, "vcpus_used": 0, "memory_mb_used": 0,
             "local_gb_used": 0, "free_ram_mb": memory_mb, "free_disk_gb": 100_000, "running_vms": 0, **columns,
