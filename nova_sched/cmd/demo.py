@@ -58,7 +58,8 @@ def play(bus: str, folder: Path) -> Verdict:
     """One whole performance in ``folder``."""
     played = requests()
     with open_view(sys.stdout) as view:
-        view.show([f"starting a scheduler and {len(HOSTS)} agents on the bus {bus}"], None)
+        where = "in this process" if bus == EMBEDDED else "over a private RabbitMQ"
+        view.show([f"starting a scheduler and {len(HOSTS)} agents {where}"], None)
         with open_world(bus, folder) as connections:
             tap = open_tap(connections.notifications, connections.settings.bus.notification_topics)
             try:

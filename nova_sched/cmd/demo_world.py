@@ -25,7 +25,7 @@ from nova_sched.conf import build
 from nova_sched.db import schema
 
 STOP_SECONDS = 20.0
-EMBEDDED, RABBITMQ = "fake", "rabbitmq"
+EMBEDDED, RABBITMQ = "memory", "rabbitmq"
 
 
 def write_config(folder: Path, name: str, transport_url: str, **groups: Mapping[str, Any]) -> Path:

@@ -15,6 +15,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from nova_sched.cmd.demo_world import EMBEDDED, RABBITMQ
+
 ROOT = Path(__file__).parents[3]
 MODULES = sorted((ROOT / "nova_sched").rglob("*.py"))
 
@@ -164,6 +166,13 @@ def test_tox_and_make_run_the_same_checks() -> None:
     for tool in re.findall(r"\$\(BIN\)/([a-z-]+)", recipe):
         assert tool in commands
     assert "shellcheck" in commands
+
+
+def test_make_demo_names_buses_that_the_demo_knows() -> None:
+    """The default of the Makefile once was a word that the program refused."""
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    assert re.findall(r"^BUS \?= (.*)$", makefile, re.MULTILINE) == [EMBEDDED]
+    assert f"make demo BUS={RABBITMQ}" in (ROOT / "README.rst").read_text(encoding="utf-8")
 
 
 def test_every_ruff_exception_has_its_reason() -> None:
