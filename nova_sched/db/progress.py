@@ -18,7 +18,7 @@ from nova_sched.db.losing import KnownInstance, Loss, MakeEvent, lock_known, los
 from nova_sched.db.room import Room
 from nova_sched.db.rules import LIVE, REVIVABLE, ClaimRow
 from nova_sched.db.sqltext import Statements
-from nova_sched.model.states import ACTIVE, DELETED, ERROR, ClaimState, EndReason
+from nova_sched.model.states import ACTIVE, BUILDING, DELETED, ERROR, ClaimState, EndReason
 
 LOG = logging.getLogger(__name__)
 
@@ -109,7 +109,10 @@ class _Updates:
         for claim in claim_rows.claims_of_guests(self._connection, uuids):
             claims.setdefault(claim.guest_uuid or "", []).append(claim)
         hosts = {
-            claim.host_id for found in claims.values() for claim in found if claim.live or _revivable(claim)
+            claim.host_id
+            for found in claims.values()
+            for claim in found
+            if claim.live or _revivable(claim) or _left_out(claim)
         }
         self._rooms = claim_rows.lock_rooms(self._connection, hosts)
         for uuid in uuids:
@@ -177,9 +180,10 @@ class _Updates:
         return word
 
     def _failed(self, guest: _Guest, update: InstanceUpdate, claim: ClaimRow, is_move: bool) -> str:
-        if not self._live(claim):
+        if self._live(claim):
+            self._move(claim, ClaimState.ENDED, EndReason.FAILED)
+        elif is_move or not _left_out(claim) or guest.vm_state != BUILDING:
             return "late"
-        self._move(claim, ClaimState.ENDED, EndReason.FAILED)
         if guest.known is not None and not is_move and guest.vm_state != ERROR:
             guest.vm_state = ERROR
             guest.loss = Loss(guest.known, update.reason or f"Build of instance {update.uuid} failed.")
@@ -251,6 +255,11 @@ class _Updates:
             self._connection, [guest.loss for guest in self._guests.values() if guest.loss], self._make_event
         )
         claim_rows.write_rooms(self._connection, self._rooms.values())
+
+
+def _left_out(claim: ClaimRow) -> bool:
+    """Ended because a report no longer listed the guest: another worker may have applied it before this word of the failure."""
+    return claim.state is ClaimState.ENDED and claim.ended_reason == EndReason.DELETED
 
 
 def _revivable(claim: ClaimRow) -> bool:
