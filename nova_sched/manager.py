@@ -206,8 +206,10 @@ class _Described(Deferred):
 class ReportSink(Protocol):
     """Where reports go; ``reports`` implements it."""
 
-    def report_state(self, service: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]]) -> None:
-        """Queue one report. Raises MalformedMessage."""
+    def report_state(
+        self, service: Mapping[str, Any], nodes: Sequence[Mapping[str, Any]], age_seconds: float | None = None
+    ) -> None:
+        """Queue one report that was held for ``age_seconds``. Raises MalformedMessage."""
         ...
 
     def update_instance(self, **update: Any) -> None:
@@ -220,17 +222,21 @@ class ReportSink(Protocol):
 
 
 class ReportManager:
-    """Casts of compute agents on the report topic, written a batch at a time."""
+    """Casts of compute agents on the report topic, written a batch at a time.
+
+    :param age_seconds: for how long the report in hand has been held; an old one must not revive its host.
+    """
 
     target = Target(version="1.0")
 
-    def __init__(self, sink: ReportSink) -> None:
+    def __init__(self, sink: ReportSink, age_seconds: Callable[[], float] = lambda: 0.0) -> None:
         self._sink = sink
+        self._age_seconds = age_seconds
 
     @expose
     def report_state(self, context: Context, /, service: Any = None, nodes: Any = None) -> None:
         """Cast: heartbeat and capacity of one service's nodes."""
-        self._sink.report_state(service, nodes)
+        self._sink.report_state(service, nodes, self._age_seconds())
 
     @expose
     def update_instance(self, context: Context, /, **update: Any) -> None:

@@ -183,11 +183,20 @@ class ReportAPI:
     ) -> None:
         """Cast 1.0, the heartbeat. Raises BusUnavailable: report again at the next interval, in full.
 
+        It expires in the broker after two intervals: what waited longer says nothing of the host's life any more.
+
         :param service: ``{host, epoch, seq, interval_seconds, version}``; (epoch, seq) grows with each report.
         :param nodes: ``{hypervisor_hostname, values, instances, full}`` each; ``values`` are what changed (all when
             ``full``), by the names of Nova's compute_nodes; ``instances`` the uuids these contain, None = unchanged.
         """
-        self._reports.cast(context, "report_state", "1.0", service=service, nodes=nodes)
+        self._reports.cast(
+            context,
+            "report_state",
+            "1.0",
+            expiration_seconds=2 * service["interval_seconds"],
+            service=service,
+            nodes=nodes,
+        )
 
     def update_instance(
         self,

@@ -251,7 +251,8 @@ class Worker:
             **common,
         )
         report_manager = ReportManager(
-            ReportSink(database, self._error_event, self._terminate, self._observer)
+            ReportSink(database, self._error_event, self._terminate, self._observer),
+            lambda: self.reports.age_seconds if self.reports is not None else 0.0,
         )
         self.reports = BusServer(
             transport,

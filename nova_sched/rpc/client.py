@@ -67,21 +67,37 @@ class RpcClient:
         method: str,
         version: str,
         server: str | None = None,
+        expiration_seconds: float | None = None,
         **arguments: Any,
     ) -> None:
         """Send without an answer; the broker has put it into a queue when this returns.
 
+        :param expiration_seconds: the broker drops it when nobody took it for that long; None: never.
         :raises BusUnavailable: no broker, or no queue of that topic (nobody ever listened there).
         """
         options = oslo_messaging.TransportOptions(at_least_once=True)
         prepared = {"version": version, "transport_options": options}
         if server is not None:
             prepared["server"] = server
+        call = self._client.prepare(**prepared)
+        if expiration_seconds is not None:
+            call.transport = _Expiring(call.transport, expiration_seconds)
         try:
-            self._client.prepare(**prepared).cast(dict(context), method, **arguments)
+            call.cast(dict(context), method, **arguments)
         except oslo_messaging.MessageUndeliverable as error:
             raise BusUnavailable(
                 f"no queue takes {method}: nobody has listened on topic {self._topic} yet"
             ) from error
         except oslo_messaging.MessageDeliveryFailure as error:
             raise BusUnavailable(f"{method} could not be sent: {error}") from error
+
+
+class _Expiring:
+    """A transport whose casts expire: the library's own form of that exists for calls only (its ``timeout``)."""
+
+    def __init__(self, transport: Any, expiration_seconds: float) -> None:
+        self._transport = transport
+        self._seconds = expiration_seconds
+
+    def _send(self, target: Any, context: Any, message: Any, **options: Any) -> Any:
+        return self._transport._send(target, context, message, timeout=self._seconds, **options)

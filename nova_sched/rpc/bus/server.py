@@ -116,6 +116,7 @@ class BusServer:
         self._life = threading.Lock()
         self._busy = False
         self._held: str | None = None
+        self._submitted_taken_at = 0.0
 
     # Life cycle and health
 
@@ -173,6 +174,11 @@ class BusServer:
     def held(self) -> str | None:
         """Why the batch in hand is held (SQL or broker away), or None."""
         return self._held
+
+    @property
+    def age_seconds(self) -> float:
+        """For how long the message that an endpoint is given just now has been in this process's hands."""
+        return time.monotonic() - self._submitted_taken_at
 
     # The loop
 
@@ -279,10 +285,14 @@ class BusServer:
         self._observer.count("bus_redelivered", topic=self._target.topic)
         return self._deliveries.count(taken.message_id) if self._deliveries is not None else 0
 
+    def _submit(self, taken: Taken) -> Any:
+        self._submitted_taken_at = taken.taken_at
+        return self._dispatch.submit(taken)
+
     def _decide(self, group: list[Taken], replies: list[Reply], poisoned: list[Poisoned]) -> None:
         replies.clear()
         poisoned.clear()
-        promised = [self._dispatch.submit(taken) for taken in group]
+        promised = [self._submit(taken) for taken in group]
         self._on_batch_end()
         for taken, promise in zip(group, promised, strict=True):
             answer = settled(promise)

@@ -249,8 +249,8 @@ def test_reports_are_queued_and_written_with_their_batch():
             self.queued: list[Any] = []
             self.written: list[Any] = []
 
-        def report_state(self, service: Any, nodes: Any) -> None:
-            self.queued.append((service, nodes))
+        def report_state(self, service: Any, nodes: Any, age_seconds: float | None = None) -> None:
+            self.queued.append((service, nodes, age_seconds))
 
         def update_instance(self, **update: Any) -> None:
             self.queued.append(update)
@@ -259,7 +259,7 @@ def test_reports_are_queued_and_written_with_their_batch():
             self.written, self.queued = self.queued, []
 
     sink = Sink()
-    reports = ReportManager(sink)
+    reports = ReportManager(sink, lambda: 7.5)
     dispatcher = RPCDispatcher([reports], None, ExplicitRPCAccessPolicy)
     for method, arguments in (
         ("report_state", {"service": {"host": "h1"}, "nodes": []}),
@@ -268,4 +268,4 @@ def test_reports_are_queued_and_written_with_their_batch():
         dispatcher.dispatch(Incoming({"method": method, "args": arguments, "version": "1.0"}))
     assert sink.written == []
     reports.end_batch()
-    assert sink.written == [({"host": "h1"}, []), {"uuid": "u", "attempt": 1, "state": "active"}]
+    assert sink.written == [({"host": "h1"}, [], 7.5), {"uuid": "u", "attempt": 1, "state": "active"}]
