@@ -91,7 +91,6 @@ class FilterDriver:
         left, _ = candidates(view, request)
         sieve = self._pipeline.sieve(view, request, left)
         if not request.forced:
-            self._pipeline.check(request)
             sieve.first_round(facts)
         return sieve
 
@@ -108,8 +107,6 @@ class FilterDriver:
         run = _Run(self, request, overlay, facts, rng, detail)
         try:
             refuse_impossible(request, facts, self._settings, self._filter_names)
-            if not request.forced:
-                self._pipeline.check(request)
             run.place_all()
         except RequestRefused as refused:
             overlay.rollback(mark)

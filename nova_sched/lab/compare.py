@@ -154,4 +154,9 @@ def _is_number(value: Any) -> bool:
 
 
 def _sorted(values: Any) -> list[Any]:
-    return sorted(values or (), key=repr)
+    return sorted(values or (), key=_in_key_order)
+
+
+def _in_key_order(value: Any) -> str:
+    """Text that is the same for equal members, whatever the order of their keys."""
+    return repr(sorted(value.items())) if isinstance(value, Mapping) else repr(value)

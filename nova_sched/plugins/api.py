@@ -76,7 +76,14 @@ class HostFilter(ABC):
         return {}
 
     def check(self, request: SchedulingRequest) -> None:  # noqa: B027 (most filters have nothing to check)
-        """Refuse a broken request before any host is looked at. Raises RequestRefused."""
+        """Refuse a broken request. Asked before the filter's first :meth:`mask`, if hosts are left. Raises RequestRefused."""
+
+    def concerns(self, view: HostView, request: SchedulingRequest) -> bool:
+        """Whether one of these hosts (those left) meets the part that :meth:`check` refused; asked only then.
+
+        A request whose broken part no host meets is not refused, as in Nova; :meth:`mask` must be able to answer it.
+        """
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nova_sched.errors import RequestRefused
 from nova_sched.hosts.view import HostView, Rows
 from nova_sched.model.facts import Facts, moving_facts
 from nova_sched.model.request import SchedulingRequest
@@ -47,13 +48,20 @@ class FilterPipeline:
         self._guard = guard
         self._cache = MaskCache(guard)
         # Most filters have neither a check nor limits, and asking all of them is what a cheap decision spends time on.
-        self._checking = tuple(one for one in self.filters if type(one).check is not HostFilter.check)
+        self._checking = frozenset(
+            one.name for one in self.filters if type(one).check is not HostFilter.check
+        )
         self.limiting = tuple(one for one in self.filters if type(one).limits is not HostFilter.limits)
 
-    def check(self, request: SchedulingRequest) -> None:
-        """Let each filter refuse a broken request before any host is looked at. Raises RequestRefused, PluginError."""
-        for one in self._checking:
-            self._guard.call(one.name, one.check, request)
+    def _check(self, asked: HostFilter, view: HostView, request: SchedulingRequest, left: Mask) -> None:
+        """Let a filter refuse a broken request if a host that is left meets the broken part."""
+        if asked.name not in self._checking:
+            return
+        try:
+            self._guard.call(asked.name, asked.check, request)
+        except RequestRefused:
+            if self._guard.call(asked.name, asked.concerns, view.take(np.flatnonzero(left)), request):
+                raise
 
     def sieve(self, view: HostView, request: SchedulingRequest, candidates: Mask | None = None) -> Sieve:
         """A fresh run over all rows of ``view`` (a whole table), or over those in ``candidates``."""
@@ -103,11 +111,12 @@ class Sieve:
         self._history: list[Step] = []
 
     def first_round(self, facts: Facts) -> None:
-        """Run all filters, as long as there are hosts."""
+        """Run all filters, as long as there are hosts. Raises RequestRefused, PluginError."""
         self.steps = []
-        for index in range(len(self._pipeline.filters)):
+        for index, asked in enumerate(self._pipeline.filters):
             if not self.count:
                 break
+            self._pipeline._check(asked, self._view, self._request, self.left)
             self._pass(index, self._left_by(index, facts))
 
     def next_round(self, facts: Facts, touched: Sequence[int]) -> None:

@@ -61,7 +61,12 @@ def _compare(value: str, operand: str, holds: Callable[[float, float], bool]) ->
         return False
 
 
+def is_broken(requirement: str) -> bool:
+    """``<or>`` without a value."""
+    return requirement.split() == [_OR]
+
+
 def refuse_broken(plugin: str, key: str, requirement: str) -> None:
-    """Raise RequestRefused when no host could be asked this: ``<or>`` without a value."""
-    if requirement.split() == [_OR]:
+    """Raise RequestRefused when no host could be asked this."""
+    if is_broken(requirement):
         raise RequestRefused(plugin, f"{clipped(key)} = {requirement!r}: <or> needs a value")

@@ -15,7 +15,7 @@ from nova_sched.model.facts import Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
 from nova_sched.plugins.filters._aggregate_values import values
-from nova_sched.plugins.filters._operators import match, refuse_broken
+from nova_sched.plugins.filters._operators import is_broken, match, refuse_broken
 from nova_sched.plugins.filters._texts import clipped, some
 from nova_sched.settings import FilterSettings, SchedulerSettings
 
@@ -41,6 +41,10 @@ class AggregateInstanceExtraSpecsFilter(HostFilter):
     def check(self, request: SchedulingRequest) -> None:
         for key, requirement in _extra_specs(request):
             refuse_broken(self.name, key, requirement)
+
+    def concerns(self, view: HostView, request: SchedulingRequest) -> bool:
+        broken = [key for key, requirement in _extra_specs(request) if is_broken(requirement)]
+        return bool(view.aggregates.spread(lambda own: any(values(own, key) for key in broken)).any())
 
     def cache_key(self, request: SchedulingRequest) -> Hashable | None:
         return tuple(_extra_specs(request))

@@ -15,7 +15,7 @@ from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins.api import HostFilter, Mask
 from nova_sched.plugins.filters import _columns
 from nova_sched.plugins.filters._attributes import ATTRIBUTES, stats_of
-from nova_sched.plugins.filters._operators import match, refuse_broken
+from nova_sched.plugins.filters._operators import is_broken, match, refuse_broken
 from nova_sched.plugins.filters._texts import clipped
 
 _SCOPE = "capabilities"
@@ -47,6 +47,10 @@ class ComputeCapabilitiesFilter(HostFilter):
     def check(self, request: SchedulingRequest) -> None:
         for spec in _specs(request):
             refuse_broken(self.name, spec.key, spec.requirement)
+
+    def concerns(self, view: HostView, request: SchedulingRequest) -> bool:
+        broken = [spec for spec in _specs(request) if is_broken(spec.requirement)]
+        return any(_has(view, spec).any() for spec in broken)
 
     def cache_key(self, request: SchedulingRequest) -> Hashable | None:
         return None if any(True for _ in _specs(request)) else ()
@@ -98,6 +102,19 @@ def _holds(view: HostView, spec: _Spec) -> Mask:
             return own
     in_stats = stats_of(view).spread(lambda stats: _satisfies(_in_stats(stats, name), rest, spec, absent))
     return np.where(known, own, in_stats)
+
+
+def _has(view: HostView, spec: _Spec) -> Mask:
+    """True where the host has a value for the requirement to be compared with."""
+    name, rest = spec.path[0], spec.path[1:]
+    attribute = ATTRIBUTES.get(name)
+    stats = stats_of(view)
+    in_stats = stats.spread(lambda found: _descend(_in_stats(found, name), rest) not in (None, _ABSENT))
+    if attribute is None:
+        return in_stats
+    values = attribute.read(view)
+    known = values.spread(lambda value: value is not None)
+    return np.where(known, values.spread(lambda value: _descend(value, rest) is not None), in_stats)
 
 
 def _satisfies(value: Any, rest: tuple[str, ...], spec: _Spec, absent: bool) -> bool:

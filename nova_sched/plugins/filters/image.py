@@ -60,6 +60,7 @@ _SIGNS: Mapping[str, Callable[[Any, Any], bool]] = {
 #: Release numbers and, for ``4.2b1``, the letter and number that come before the release itself.
 _Version = tuple[tuple[int, ...], tuple[str, int]]
 _RELEASE = ("z", 0)
+_Predicates = list[tuple[Callable[[Any, Any], bool], _Version]]
 
 
 class ImagePropertiesFilter(HostFilter):
@@ -75,8 +76,17 @@ class ImagePropertiesFilter(HostFilter):
     run_once_per_request = True
 
     def check(self, request: SchedulingRequest) -> None:
-        if self._wanted(request):
-            self._predicates(request)
+        if self._wanted(request) and self._predicates(request) is None:
+            asked = clipped(request.image.properties.get(_REQUIRES))
+            raise RequestRefused(self.name, f"{_REQUIRES} {asked!r} of the image is no version range")
+
+    def concerns(self, view: HostView, request: SchedulingRequest) -> bool:
+        try:
+            supported = self._supported(view, self._wanted(request))
+        except RequestRefused:
+            return True
+        version = view.number("hypervisor_version")
+        return bool(np.any(supported & ~np.isnan(version) & (version != 0)))
 
     def cache_key(self, request: SchedulingRequest) -> Hashable | None:
         wanted = self._wanted(request)
@@ -86,11 +96,15 @@ class ImagePropertiesFilter(HostFilter):
         wanted = self._wanted(request)
         if not wanted:
             return np.ones(len(view), dtype=np.bool_)
-        supported: Mask = view.coded("supported_instances").spread(
+        supported = self._supported(view, wanted)
+        predicates = self._predicates(request)
+        return supported if predicates == [] else supported & self._version_holds(view, predicates)
+
+    @staticmethod
+    def _supported(view: HostView, wanted: tuple[str, ...]) -> Mask:
+        return view.coded("supported_instances").spread(
             lambda text: any(set(wanted) <= set(triple) for triple in _columns.supported_instances(text))
         )
-        predicates = self._predicates(request)
-        return supported & self._version_holds(view, predicates) if predicates else supported
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
         triples = _columns.supported_instances(view.coded("supported_instances")[row])
@@ -122,7 +136,8 @@ class ImagePropertiesFilter(HostFilter):
             raise RequestRefused(self.name, f"unknown {key} {clipped(value)!r} of the image")
         return name
 
-    def _predicates(self, request: SchedulingRequest) -> list[tuple[Callable[[Any, Any], bool], _Version]]:
+    def _predicates(self, request: SchedulingRequest) -> _Predicates | None:
+        """What the version must satisfy; None when the text is no version range."""
         asked = request.image.properties.get(_REQUIRES)
         if not asked:
             return []
@@ -131,18 +146,17 @@ class ImagePropertiesFilter(HostFilter):
             comparison = _COMPARISON.match(part)
             version = comparison and _parse_version(comparison[2])
             if not comparison or not version:
-                raise RequestRefused(
-                    self.name, f"{_REQUIRES} {clipped(asked)!r} of the image is no version range"
-                )
+                return None
             found.append((_SIGNS[comparison[1]], version))
         return found
 
-    def _version_holds(
-        self, view: HostView, predicates: list[tuple[Callable[[Any, Any], bool], _Version]]
-    ) -> Mask:
+    def _version_holds(self, view: HostView, predicates: _Predicates | None) -> Mask:
+        """True where the version is unknown or satisfies all of them; no known version satisfies what is no range."""
         versions, codes = np.unique(view.number("hypervisor_version"), return_inverse=True)
         holds = [
-            not value or np.isnan(value) or all(sign(_of_number(value), asked) for sign, asked in predicates)
+            not value
+            or np.isnan(value)
+            or (predicates is not None and all(sign(_of_number(value), asked) for sign, asked in predicates))
             for value in versions
         ]
         return np.array(holds, dtype=np.bool_)[codes]

@@ -185,25 +185,55 @@ def test_filters_whose_facts_move_are_asked_about_all_hosts_left() -> None:
 
 
 class Refuses(HostFilter):
-    """Finds the request broken before any host is looked at."""
+    """Finds the request broken, if there is a host to ask; only ``concerned`` hosts would meet the broken part."""
 
     name = "Refuses"
     reason = "never"
 
+    def __init__(self, *concerned: str) -> None:
+        self._concerned = frozenset(concerned or (f"h{number}" for number in range(10)))
+
     def check(self, request: SchedulingRequest) -> None:
         raise RequestRefused(self.name, f"bad {request.flavor.name}")
 
+    def concerns(self, view: HostView, request: SchedulingRequest) -> bool:
+        return bool(view.on_hosts(self._concerned).any())
+
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        raise AssertionError("no host may be looked at")
+        return ~view.on_hosts(self._concerned)
 
 
-def test_a_broken_request_is_refused_before_any_host() -> None:
-    """All instances get the reason that names filter and value; filters before the refusing one do not run."""
-    asked = Asked(kept=False)
-    driver = FilterDriver([asked, Refuses()], [])
+class Nobody(HostFilter):
+    """Leaves no host."""
+
+    name = "Nobody"
+    reason = "nobody passes"
+
+    def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
+        return np.zeros(len(view), dtype=np.bool_)
+
+
+def test_a_broken_request_is_refused_by_the_filter_that_would_have_to_answer_it() -> None:
+    """All instances get the reason that names filter and value."""
+    driver = FilterDriver([Asked(kept=False), Refuses()], [])
     decision = driver.decide(request(count=2), ten().overlay(), NO_FACTS, np.random.default_rng(0))
     assert [one.reason for one in decision.refusals] == ["Refuses: bad lab.small"] * 2
-    assert asked.rows == []
+
+
+def test_a_broken_part_that_no_host_reaches_refuses_nothing() -> None:
+    """As in Nova: where earlier filters leave no host, their verdict is the answer, with its trace."""
+    driver = FilterDriver([Nobody(), Refuses()], [])
+    decision = driver.decide(request(), ten().overlay(), NO_FACTS, np.random.default_rng(0))
+    assert "Nobody (nobody passes)" in decision.refusals[0].reason
+    assert [step.name for step in decision.explanation.rounds[0].steps] == ["Nobody"]
+
+
+def test_a_broken_part_that_no_host_left_meets_refuses_nothing() -> None:
+    """Only the hosts left are asked whether they would meet it, and the filter answers for those alone."""
+    hosts = ten()
+    driver = FilterDriver([OnlyFirstHosts(), Refuses("h9")], [])
+    decision = driver.decide(request(), hosts.overlay(), NO_FACTS, np.random.default_rng(0))
+    assert decision.refusals == ()
 
 
 def test_a_forced_request_is_not_checked_by_filters() -> None:
