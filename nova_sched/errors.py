@@ -4,8 +4,7 @@
 
     SchedulerError
     ├── NoValidHost                 no host for an instance; a normal answer, travels as Nova's NoValidHost
-    │   ├── RequestRefused          the request itself cannot be served (names the filter and the value)
-    │   └── RetriesExceeded         the attempts allowed by scheduler_max_attempts are used up
+    │   └── RequestRefused          the request itself cannot be served (names the filter and the value)
     ├── MalformedMessage            a message or an argument is not what the schema says; dead letter or ERROR
     ├── InstanceNotFound            no such instance; travels typed
     ├── HostNotFound                no such host (command line, reads)
@@ -52,10 +51,6 @@ class RequestRefused(NoValidHost):
     def __init__(self, plugin: str, reason: str) -> None:
         super().__init__(f"{plugin}: {reason}")
         self.plugin = plugin
-
-
-class RetriesExceeded(NoValidHost):
-    """The instance was tried as often as ``scheduler_max_attempts`` allows."""
 
 
 class MalformedMessage(SchedulerError):

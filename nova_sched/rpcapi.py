@@ -189,11 +189,12 @@ class ReportAPI:
         :param nodes: ``{hypervisor_hostname, values, instances, full}`` each; ``values`` are what changed (all when
             ``full``), by the names of Nova's compute_nodes; ``instances`` the uuids these contain, None = unchanged.
         """
+        interval_seconds = service.get("interval_seconds")
         self._reports.cast(
             context,
             "report_state",
             "1.0",
-            expiration_seconds=2 * service["interval_seconds"],
+            expiration_seconds=2 * interval_seconds if interval_seconds else None,
             service=service,
             nodes=nodes,
         )

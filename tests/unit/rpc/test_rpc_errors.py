@@ -31,7 +31,7 @@ def test_no_valid_host_travels_under_novas_name() -> None:
         "kwargs": {"reason": "no host has 10000000 MB", "code": 500},
         "tb": ["NoValidHost: No valid host was found. no host has 10000000 MB\n"],
     }
-    assert failure(errors.RetriesExceeded("x"))["class"] == "NoValidHost"
+    assert failure(errors.RequestRefused("JsonFilter", "x"))["class"] == "NoValidHost"
 
 
 def test_a_stock_client_gets_what_we_sent() -> None:
