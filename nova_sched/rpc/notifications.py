@@ -108,6 +108,7 @@ class Notifier:
         self._closing = False
         self._give_up_at = 0.0
         self._warned = False
+        self._away = False
         self.dropped = 0
 
     def emit(self, events: Sequence[Event]) -> None:
@@ -129,13 +130,23 @@ class Notifier:
     def publish_confirmed(self, events: Sequence[Event]) -> list[Delivery]:
         """Send events that must not be lost and wait; CONFIRMED only if every topic and form has it.
 
+        While the bus is away and queued INFO events try it anyway, nobody else waits for it.
+
         :raises BusUnavailable: nothing could be sent in time.
         """
         self._log(events)
         if not self._settings.forms or not events:
             return [Delivery.CONFIRMED] * len(events)
+        if self._away and self._queue:
+            raise BusUnavailable("the notification bus is away")
         spread = self._spread(events)
-        answers = self._wire.send(spread, self._settings.timeout_seconds)
+        timeout = min(self._settings.timeout_seconds, _EMIT_TIMEOUT_SECONDS)
+        try:
+            answers = self._wire.send(spread, timeout)
+        except BusUnavailable:
+            self._away = True
+            raise
+        self._away = False
         each = len(spread) // len(events)
         verdicts = []
         for start in range(0, len(answers), each):
@@ -180,9 +191,10 @@ class Notifier:
         while True:
             try:
                 self._wire.send(self._spread(chunk), _EMIT_TIMEOUT_SECONDS)
-                self._warned = False
+                self._warned = self._away = False
                 return
             except BusUnavailable as error:
+                self._away = True
                 reason = str(error)
             except Exception as error:  # an event that cannot be rendered must not end the thread
                 LOG.exception("events could not be rendered")

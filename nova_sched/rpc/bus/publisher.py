@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from typing import Protocol
 
+from nova_sched.errors import BusUnavailable
 from nova_sched.model.messages import Cast, Delivery, Event
 from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.render import render_cast
@@ -13,6 +15,7 @@ from nova_sched.rpc.bus.settings import Topology
 from nova_sched.rpc.notifications import Notifier
 from nova_sched.service.ports import NullObserver, Observer
 
+LOG = logging.getLogger(__name__)
 INFO = "INFO"
 
 
@@ -83,7 +86,7 @@ class Publisher:
         return self._notifier
 
     def publish(self, messages: Sequence[Cast | Event]) -> list[Delivery]:
-        """Send all; the broker's word on each, in order.
+        """Send all; the broker's word on each, in order. An event that must not be lost is UNKNOWN while its bus is away.
 
         :raises BusUnavailable: nothing could be sent within the publish time-out.
         :raises TypeError: a cast has an argument without JSON form; nothing was sent.
@@ -100,10 +103,18 @@ class Publisher:
         self._notifier.emit([event for _, event in events if event.priority == INFO])
         kept = [(index, event) for index, event in events if event.priority != INFO]
         if kept:
-            words = self._notifier.publish_confirmed([event for _, event in kept])
+            words = self._confirmed([event for _, event in kept])
             for (index, _), word in zip(kept, words, strict=True):
                 answers[index] = word
         return answers
+
+    def _confirmed(self, events: Sequence[Event]) -> list[Delivery]:
+        """The outbox keeps what is not confirmed, so a notification bus that is away holds nothing back (LP#1917645)."""
+        try:
+            return self._notifier.publish_confirmed(events)
+        except BusUnavailable as error:
+            LOG.debug("%d events stay in the outbox: %s", len(events), error)
+            return [Delivery.UNKNOWN] * len(events)
 
     def close(self) -> None:
         """Send what is queued for a moment longer, then leave; idempotent."""

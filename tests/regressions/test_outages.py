@@ -1,0 +1,58 @@
+"""What is away must not hold up what is not."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+
+from nova_sched.errors import BusUnavailable
+from nova_sched.model.messages import Cast, Delivery, Event
+from nova_sched.rpc.bus.publisher import Publisher
+from nova_sched.rpc.notifications import NotificationSettings, Notifier
+
+
+class _Casts:
+    blocked = False
+
+    def send(self, casts: Sequence[Cast], timeout_seconds: float) -> list[Delivery]:
+        return [Delivery.CONFIRMED] * len(casts)
+
+    def close(self) -> None:
+        return None
+
+
+class _SilentEvents:
+    """A notification bus that never answers: each try takes all the time it is given."""
+
+    def __init__(self) -> None:
+        self.tries = 0
+        self.closed = threading.Event()
+
+    def send(self, events: Sequence[tuple[Event, str, str]], timeout_seconds: float) -> list[Delivery]:
+        self.tries += 1
+        self.closed.wait(timeout_seconds if threading.current_thread().name == "notifier" else 0.05)
+        raise BusUnavailable("no answer")
+
+    def close(self) -> None:
+        self.closed.set()
+
+
+def _event(number: int, priority: str) -> Event:
+    return Event(f"event-{number}", "scheduler.s1", "scheduler.run_instance", priority, {}, "2026-12-01", {})
+
+
+def test_an_error_event_does_not_hold_the_casts_of_its_batch_while_the_notification_bus_is_away() -> None:
+    """LP#1917645: one refused request raised out of publish and had the whole batch held until the bus was back."""
+    wire = _SilentEvents()
+    notifier = Notifier(wire, NotificationSettings())
+    publisher = Publisher(_Casts(), notifier)
+    cast = Cast("cast-1", "compute", "h1", "run_instance", "3.0", {}, {})
+    began = time.monotonic()
+    for number in range(50):
+        messages = [_event(number, "INFO"), cast, _event(number, "ERROR")]
+        assert publisher.publish(messages) == [Delivery.CONFIRMED, Delivery.CONFIRMED, Delivery.UNKNOWN]
+    assert time.monotonic() - began < 2, "only the first one waits for a bus that is known to be away"
+    assert wire.tries <= 4
+    wire.closed.set()
+    notifier.close(0.1)
