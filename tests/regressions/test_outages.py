@@ -6,9 +6,13 @@ import threading
 import time
 from collections.abc import Sequence
 
+import pytest
+
 from nova_sched.errors import BusUnavailable
 from nova_sched.model.messages import Cast, Delivery, Event
+from nova_sched.rpc.bus.link import Link
 from nova_sched.rpc.bus.publisher import Publisher
+from nova_sched.rpc.bus.settings import LinkSettings
 from nova_sched.rpc.notifications import NotificationSettings, Notifier
 
 
@@ -56,3 +60,17 @@ def test_an_error_event_does_not_hold_the_casts_of_its_batch_while_the_notificat
     assert wire.tries <= 4
     wire.closed.set()
     notifier.close(0.1)
+
+
+class _ClosedChannel:
+    """What py-amqp leaves of a channel once the broker's connection.close was read."""
+
+    channel_id = None
+
+
+def test_a_channel_that_the_broker_closed_is_an_outage_and_not_a_fault_of_the_message() -> None:
+    """Publishing on it raised struct.error, which no reconnection caught: a batch met by it ended in ERROR."""
+    link = Link(LinkSettings(), "test")
+    link._channel = _ClosedChannel()
+    with pytest.raises(BusUnavailable, match="closed"):
+        _ = link.channel

@@ -62,9 +62,11 @@ class Link:
 
     @property
     def channel(self) -> amqp.Channel:
-        """The channel; raises BusUnavailable when not connected."""
+        """The channel; raises BusUnavailable when not connected, or when the broker has closed it meanwhile."""
         if self._channel is None:
             raise BusUnavailable("not connected to the broker")
+        if self._channel.channel_id is None:  # what py-amqp leaves of a channel whose connection was closed
+            raise BusUnavailable("the broker has closed the connection")
         return self._channel
 
     @property
