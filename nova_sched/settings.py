@@ -126,6 +126,7 @@ class DeliverySettings:
     watchdog_interval_seconds: float = 10.0
     durable_queues: bool = True
     quorum_queues: bool = False
+    tls_system_authorities: bool = False
     refresh_full_interval_seconds: float = 60.0
     upkeep_interval_seconds: float = 10.0
 

@@ -110,6 +110,7 @@ def settings_from(conf: cfg.ConfigOpts, extras: Mapping[str, Any] = MappingProxy
         extras=MappingProxyType({**_extras(conf), **extras}),
     )
     _cross_check(settings)
+    _check_tls(conf, settings)
     return settings
 
 
@@ -158,6 +159,18 @@ def _version(option: str, value: str | None, releases: Mapping[str, str | None])
     if re.fullmatch(r"3\.\d{1,3}", value):
         return value
     raise ConfigurationError(option, value, "3.N, or one of " + ", ".join(releases))
+
+
+def _check_tls(conf: cfg.ConfigOpts, settings: Settings) -> None:
+    if "oslo_messaging_rabbit" not in conf:
+        return  # settings from names and values have no broker
+    rabbit = conf.oslo_messaging_rabbit
+    if rabbit.ssl and not rabbit.ssl_ca_file and not settings.delivery.tls_system_authorities:
+        raise ConfigurationError(
+            "oslo_messaging_rabbit.ssl_ca_file",
+            None,
+            "a file with the broker's authority, or [delivery] tls_system_authorities = true for those of this system",
+        )
 
 
 def _cross_check(settings: Settings) -> None:

@@ -88,6 +88,12 @@ SECTION = Section(
             queues deleted and a restart.""",
             also=("oslo_messaging_rabbit.rabbit_quorum_queue",),
         ),
+        "tls_system_authorities": Item(
+            Flag(),
+            """Believe a broker whose certificate any authority of this system has signed. Off: with
+            [oslo_messaging_rabbit] ssl = true the start is refused unless ssl_ca_file names the authority. The broker's
+            host name is verified either way. Needs restart.""",
+        ),
         "refresh_full_interval_seconds": Item(
             Real(min=1.0, max=86_400.0),
             """Seconds between two full reads of the host table; between them only what changed is read. Bounds how
