@@ -47,6 +47,7 @@ from nova_sched.wire.outbound import Outbound
 LOG = logging.getLogger(__name__)
 
 REPORT_GIVE_WAY_SECONDS = 0.25
+REPORTS_FIRST_SECONDS, REPORTS_QUIET_SECONDS, REPORTS_LOOK_SECONDS = 5.0, 0.2, 0.02
 SYSTEM_CONTEXT: dict[str, Any] = {
     "is_admin": True,
     "user_id": None,
@@ -114,7 +115,7 @@ class Worker:
         self._upkeep: Upkeep | None = None
         self._next: tuple[Settings, Any, Shadow | None] | None = None
         self._shadow_settings = shadow
-        self._shadow_off = shadow_off or _Off()
+        self._shadow_off = _Off() if shadow_off is None else shadow_off
         self._closers: list[Callable[[], object]] = []
         self.settings = settings
         self.store_answers = True
@@ -278,8 +279,9 @@ class Worker:
         for one in (watchdog, shadowing):
             one.start()
             self._closers.append(one.stop)
-        self.server.start()
         self.reports.start()
+        self._hear_reports(self.reports)
+        self.server.start()
         if self._with_upkeep and not self._stopping.is_set():
             self._upkeep = Upkeep(
                 self.database, self.settings, self._error_event, self.publisher, self._observer
@@ -287,6 +289,21 @@ class Worker:
             for loop in self._upkeep.loops():
                 loop.start()
                 self._closers.append(loop.stop)
+
+    def _hear_reports(self, reports: BusServer) -> None:
+        """Apply what agents said while nobody listened, before the first decision.
+
+        After an outage longer than ``service_down_time`` every host would count as down, and every build that waited
+        would end in ERROR. Bounded, since agents of a large cloud never fall silent.
+        """
+        until = time.monotonic() + REPORTS_FIRST_SECONDS
+        quiet_since = time.monotonic()
+        while not self._stopping.wait(REPORTS_LOOK_SECONDS):
+            now = time.monotonic()
+            if reports.pending or not reports.consuming:
+                quiet_since = now
+            if now >= until or now - quiet_since >= REPORTS_QUIET_SECONDS:
+                return
 
     def _shadow(self, scheduler: SchedulerSettings | None, settings: Settings) -> Shadow | None:
         if scheduler is None:
