@@ -68,7 +68,7 @@ class Probe:
             up = _by_worker(samples, name).get(pid) == 1.0
             checks.append(Check(name, up, f"{what} {'answers' if up else 'is away'}"))
         read = _by_worker(samples, "host_state_read_monotonic_seconds").get(pid)
-        if read is None:
+        if not read:
             checks.append(Check("host_state", False, "host state was never read"))
         else:
             age = now - read

@@ -103,7 +103,7 @@ class Explain(Document):
         for title, telling in told:
             if title:
                 console.print(Text(title, style="bold underline"))
-            for part in _tables(telling, options.host, limit):
+            for part in telling_tables(telling, options.host, limit):
                 console.print(part, soft_wrap=isinstance(part, Text))
         if answer.get("other"):
             console.print(_difference_table(answer["differences"], options.host, limit))
@@ -135,7 +135,8 @@ def _refusal(telling: Mapping[str, Any]) -> str:
     return next((text for text in telling["outcomes"].values() if text not in placed), "no host")
 
 
-def _tables(telling: Mapping[str, Any], host: str | None, limit: int | None) -> list[Any]:
+def telling_tables(telling: Mapping[str, Any], host: str | None, limit: int | None) -> list[Any]:
+    """What people read of a telling: headline, filters, hosts × filters, weights, choices."""
     parts: list[Any] = [Text(_headline(telling))]
     for number, one in enumerate(telling["rounds"]):
         if number == 0 or host:
