@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 
 from nova_sched.plugins.api import HostFilter
 
@@ -15,7 +16,7 @@ class HangingFilter(HostFilter):
     reason = "hangs"
 
     def mask(self, view, request, facts):
-        while os.path.exists(os.environ["HANG_FILE"]):
+        while Path(os.environ["HANG_FILE"]).exists():
             time.sleep(0.05)
         return view.ids >= 0
 
