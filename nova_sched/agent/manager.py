@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from nova_sched.agent.outbox import Outbox
 from nova_sched.agent.ports import ReportClient, SchedulerClient
 from nova_sched.agent.reading import guest_of, is_forced, unmet_limits
 from nova_sched.errors import BusUnavailable
+from nova_sched.model.secrets import secrets_in, without
 from nova_sched.rpc import Target, expose
 
 LOG = logging.getLogger(__name__)
@@ -169,7 +171,9 @@ class ComputeManager:
             self._after_failure(build, str(exc))
             return
         except Exception as exc:
-            LOG.exception("build of instance %s broke", guest.uuid)
+            trace = "".join(traceback.format_exception(exc))
+            told = without(trace, secrets_in(build.arguments, build.context))
+            LOG.error("build of instance %s broke: %s", guest.uuid, told.rstrip())
             self._hypervisor.destroy(guest.uuid)
             self._after_failure(build, f"{type(exc).__name__}: {exc}")
             return
@@ -201,7 +205,8 @@ class ComputeManager:
     def _give_back(self, build: _Build, reason: str) -> None:
         """Reschedule if the cast carried retry data and attempts are left, else report the failure."""
         guest = build.guest
-        reason = strutils.mask_password(reason)[:_REASON_MAX]
+        told = without(reason, secrets_in(build.arguments, build.context))
+        reason = strutils.mask_password(told)[:_REASON_MAX]
         LOG.warning("instance %s attempt %d failed: %s", guest.uuid, guest.attempt, reason)
         if build.retry is None or guest.attempt >= self._max_attempts:
             self._send_update(guest.uuid, guest.attempt, "failed", reason)

@@ -17,6 +17,7 @@ import amqp
 
 from nova_sched.errors import BusUnavailable, MalformedMessage
 from nova_sched.model.messages import Delivery
+from nova_sched.model.secrets import MASK, is_secret
 from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.envelope import UNIQUE_ID, BodyLimits, Poison, decode_message, encode_message
 from nova_sched.rpc.bus.frames import Outgoing
@@ -26,17 +27,6 @@ from nova_sched.rpc.bus.settings import LinkSettings, Topology
 from nova_sched.rpc.bus.topology import QueueDeclaration
 
 _HEADER = "x-nova-sched-"
-_MASK = "***"
-_SECRET_WORDS = (
-    "password",
-    "admin_pass",
-    "token",
-    "secret",
-    "user_data",
-    "injected_files",
-    "service_catalog",
-    "private",
-)
 _READ_LIMITS = BodyLimits(1 << 30, 900)
 
 
@@ -201,10 +191,7 @@ class DeadLetterReader:
 def masked(value: Any) -> Any:
     """A message without its secrets: what may be displayed."""
     if isinstance(value, Mapping):
-        return {
-            key: _MASK if item and any(word in str(key).lower() for word in _SECRET_WORDS) else masked(item)
-            for key, item in value.items()
-        }
+        return {key: MASK if item and is_secret(key) else masked(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [masked(item) for item in value]
     return value

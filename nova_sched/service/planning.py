@@ -22,6 +22,7 @@ from nova_sched.model.decision import Decision, Placement, Refusal
 from nova_sched.model.explanation import Detail, Explanation
 from nova_sched.model.facts import Facts, GroupFact, InstanceFact
 from nova_sched.model.request import InstanceRef, SchedulingRequest
+from nova_sched.model.secrets import secrets_in, without
 from nova_sched.model.states import ERROR, ClaimKind
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.service.ports import Clock, DecisionRecord, Failed, Observer, Outcome, Placed
@@ -295,15 +296,20 @@ class Planner:
     def broken(self, job: Job, request: SchedulingRequest, fault: Exception) -> Plan:
         """Plan of a request that broke the driver or could not be rendered: ERROR, or the call's exception."""
         uuids = ", ".join(request.uuids[:4])
-        LOG.error(
-            "%s %s of %s broke: %s", request.method, request.caller.request_id, uuids, fault, exc_info=fault
+        given = request.passthrough
+        secrets = secrets_in(
+            request.caller.wire, given.arguments, given.request_spec, given.filter_properties
         )
-        self._observer.count("plugin_errors", plugin=getattr(fault, "plugin", type(fault).__name__))
+        trace = without("".join(traceback.format_exception(fault)), secrets)
+        LOG.error("%s %s of %s broke: %s", request.method, request.caller.request_id, uuids, trace.rstrip())
+        self._observer.count("plugin_errors", plugin=_culprit(fault))
         self._observer.count("schedule_attempts", max(1, len(request.instances)), result="error")
         named = str(fault) if isinstance(fault, PluginError) else f"{type(fault).__name__}: {fault}"
-        reason = strutils.mask_password(named)[:REASON_MAX]
-        plan = self.failed(job, request, reason, "".join(traceback.format_exception(fault)))
-        plan.refusal = fault
+        told = without(named, secrets)
+        plan = self.failed(
+            job, request, strutils.mask_password(told)[:REASON_MAX], strutils.mask_password(trace)
+        )
+        plan.refusal = fault if told == named else PluginError(_culprit(fault), told)
         return plan
 
     def failed(self, job: Job, request: SchedulingRequest, reason: str, trace: str | None = None) -> Plan:
@@ -315,6 +321,10 @@ class Planner:
             for instance in request.instances:
                 self._render_failed(job, instance, reason, now, plan, ERROR, trace)
         return plan
+
+
+def _culprit(fault: Exception) -> str:
+    return str(getattr(fault, "plugin", type(fault).__name__))
 
 
 def _refused(driver: SchedulerDriver, request: SchedulingRequest, reason: str) -> Decision:
