@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,13 +18,13 @@ from tests.faults.harness.sizes import SIZES
 
 
 @pytest.fixture
-def raced(sql_url: str) -> Iterator[str]:
+def raced(sql_url: str) -> str:
     """A database with tables and diary."""
     database = Database(DatabaseSettings(connection=sql_url))
     schema.sync(database)
     database.close()
     audit.install(sql_url)
-    yield sql_url
+    return sql_url
 
 
 def test_the_last_room_is_sold_once(raced: str) -> None:

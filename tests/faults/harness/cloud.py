@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -23,12 +24,14 @@ from nova_sched.rpc import transport as transports
 from nova_sched.rpc.bus.driver import rabbit_driver
 from nova_sched.settings import DatabaseSettings
 from nova_sched.testing.servers import RabbitServer
+from nova_sched.testing.servers.process import ServerFailed
 from tests.faults.harness import audit
 from tests.faults.harness.audit import Books
 from tests.faults.harness.checker import Checker, Verdict
 from tests.faults.harness.client import Client
 from tests.faults.harness.fleet import name_of
 from tests.faults.harness.history import History
+from tests.faults.harness.orders import Body
 from tests.faults.harness.recorder import Recorder
 from tests.faults.harness.sizes import PATIENCE, SEED
 
@@ -90,7 +93,8 @@ class Cloud:
         self.plan = folder / "crash.plan"
         self.plan.write_text("")
         real = [node.port for node in rabbit.nodes]
-        self._config = self._write_config(list(ports or real), dict(options or {}), quorum)
+        self._config = self._write_config("workers", list(ports or real), dict(options or {}), quorum)
+        self._agents_config = self._write_config("agents", real, {}, quorum)
         self._tables()
         self.books = Books(url)
         recorded = [name_of(n) for n in range(1, hosts + 1) if name_of(n) not in unheard]
@@ -139,7 +143,7 @@ class Cloud:
     def start_agents(self, first: int = 1, count: int | None = None) -> subprocess.Popen[str]:
         """Start a process of agents, and wait until they listen."""
         command = [
-            sys.executable, "-m", "tests.faults.harness.fleet", str(self._config), str(first),
+            sys.executable, "-m", "tests.faults.harness.fleet", str(self._agents_config), str(first),
             str(count or self._hosts), json.dumps(self._host_options),
         ]  # fmt: skip
         fleet = self.fleet = self._run(f"agents-{first}", command, os.environ)
@@ -177,6 +181,13 @@ class Cloud:
         """Workers that consume the scheduler topic."""
         queue = self.rabbit.queues(self.vhost).get("scheduler")
         return int(queue["consumers"]) if queue else 0
+
+    def consumers_or_none(self) -> int | None:
+        """The same, or None while the broker does not answer."""
+        try:
+            return self.consumers()
+        except ServerFailed:
+            return None
 
     def depth(self, queue: str) -> int:
         """Messages in a queue, unacknowledged ones included; 0 where there is none."""
@@ -258,7 +269,7 @@ class Cloud:
         database.close()
         audit.install(self.url)
 
-    def _write_config(self, ports: list[int], options: dict[str, Any], quorum: bool) -> Path:
+    def _write_config(self, name: str, ports: list[int], options: dict[str, Any], quorum: bool) -> Path:
         hosts = ",".join(f"guest:guest@127.0.0.1:{port}" for port in ports)
         values: dict[str, Any] = {
             "DEFAULT.transport_url": f"rabbit://{hosts}/{self.vhost}",
@@ -276,17 +287,57 @@ class Cloud:
             "health.enabled": False,
             "oslo_messaging_rabbit.kombu_reconnect_delay": 0.1,
             "oslo_messaging_rabbit.kombu_reconnect_splay": 0.1,
+            "oslo_messaging_rabbit.heartbeat_timeout_threshold": 3,
             **options,
         }
         groups: dict[str, list[str]] = {}
-        for name, value in values.items():
-            group, _, option = name.partition(".")
+        for full_name, value in values.items():
+            group, _, option = full_name.partition(".")
             groups.setdefault(group, []).append(f"{option} = {value}")
-        path = self.folder / "nova-sched.conf"
+        path = self.folder / f"{name}.conf"
         path.write_text(
             "\n".join(f"[{group}]\n" + "\n".join(lines) for group, lines in groups.items()) + "\n"
         )
         return path
+
+
+class Load:
+    """Requests from a thread of their own for the length of a ``with``, at a steady pace.
+
+    :param make: the next few requests.
+    """
+
+    def __init__(self, cloud: Cloud, make: Callable[[], list[Body]], pause_seconds: float = 0.05) -> None:
+        self._cloud, self._make, self._pause_seconds = cloud, make, pause_seconds
+        self._stopping = threading.Event()
+        self._failure: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self.sent = 0
+
+    def __enter__(self) -> Load:
+        self._thread.start()
+        self.more(20)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._stopping.set()
+        self._thread.join(150 * PATIENCE)
+        if self._failure is not None:
+            raise self._failure
+
+    def more(self, amount: int) -> None:
+        """Wait until so many more requests were accepted."""
+        goal = self.sent + amount
+        until(lambda: self.sent >= goal or self._failure is not None, 90, f"{amount} more requests are accepted")
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping.wait(self._pause_seconds):
+                orders = self._make()
+                self._cloud.client.send(orders)
+                self.sent += len(orders)
+        except BaseException as failure:
+            self._failure = failure
 
 
 def report_hosts(database: Database, amount: int, memory_mb: int, first: int = 1, **columns: Any) -> None:

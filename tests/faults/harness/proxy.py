@@ -11,9 +11,9 @@ import threading
 class Proxy:
     """Forwards 127.0.0.1:``port`` to a target; ``freeze`` makes every connection of that moment half-open."""
 
-    def __init__(self, target_port: int, target_host: str = "127.0.0.1") -> None:
-        self._target = (target_host, target_port)
-        self._server = socket.create_server(("127.0.0.1", 0))
+    def __init__(self, target_port: int, port: int = 0) -> None:
+        self._target = ("127.0.0.1", target_port)
+        self._server = socket.create_server(("127.0.0.1", port))
         self._server.setblocking(False)
         self.port = int(self._server.getsockname()[1])
         self._selector = selectors.DefaultSelector()
