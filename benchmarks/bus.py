@@ -41,10 +41,8 @@ class Room:
         self.quorum = quorum
         self.vhost = rabbit.create_vhost()
         self.url = rabbit.transport_url(self.vhost)
-        self._connection = amqp.Connection(
-            f"127.0.0.1:{rabbit.port}", virtual_host=self.vhost, login_method="PLAIN", heartbeat=0
-        )
-        self._connection.connect()
+        self._published = 0
+        self._connection = self.connect()
         self.channel = self._connection.channel()
         self.channel.confirm_select()
         self.channel.exchange_declare(EXCHANGE, "topic", durable=True, auto_delete=False)
@@ -85,12 +83,18 @@ class Room:
             self._connection.drain_events()
         acks.discard(on_ack)
 
-    _published = 0
+    def connect(self) -> amqp.Connection:
+        """A connection of its own to this virtual host."""
+        connection = amqp.Connection(
+            f"127.0.0.1:{self._rabbit.port}", virtual_host=self.vhost, login_method="PLAIN", heartbeat=0
+        )
+        connection.connect()
+        return connection
 
-    def fill(self, first: int, count: int) -> None:
+    def fill(self, first: int, count: int, memory_mb: int | None = None) -> None:
         """Put ``count`` requests for one instance each into the scheduler's queue."""
         for start in range(first, first + count, 2000):
-            self.put(messages.bodies(start, min(2000, first + count - start)))
+            self.put(messages.bodies(start, min(2000, first + count - start), memory_mb))
 
     def depth(self, queue: str) -> int:
         """Messages of a queue that are ready."""
@@ -105,4 +109,6 @@ class Room:
         """Queues of requests that are not empty, unacknowledged messages included."""
         queues = self._rabbit.queues(self.vhost)
         sinks = (COMPUTES, NOTIFICATIONS)
-        return {name: one["messages"] for name, one in queues.items() if one["messages"] and name not in sinks}
+        return {
+            name: one["messages"] for name, one in queues.items() if one["messages"] and name not in sinks
+        }

@@ -29,7 +29,10 @@ def check(workload: Workload, rows: Sequence[Mapping[str, Any]], decisions: Sequ
     placements = [placement for decision in decisions for placement in decision.placements]
     asked = sum(len(decision.answers) for decision in decisions)
     share = len(placements) / asked
-    _hold(abs(share - expect["placed"]) < 0.01, f"{share:.3f} of the instances were placed, not {expect['placed']}")
+    _hold(
+        abs(share - expect["placed"]) < 0.01,
+        f"{share:.3f} of the instances were placed, not {expect['placed']}",
+    )
     by_name = {row["host"]: row for row in rows}
     names = [placement.host for placement in placements]
     if "only_hosts" in expect:
@@ -46,7 +49,10 @@ def check(workload: Workload, rows: Sequence[Mapping[str, Any]], decisions: Sequ
             members = set(decision.group.member_hosts.values()) if decision.group else set()
             _hold(len(set(chosen)) == len(chosen) and set(chosen) <= members, "two of a group share a host")
         if expect.get("not_tried"):
-            _hold(not {(p.host, p.node) for p in decision.placements} & set(decision.request.tried), "a tried host")
+            _hold(
+                not {(p.host, p.node) for p in decision.placements} & set(decision.request.tried),
+                "a tried host",
+            )
     if expect.get("not_over") and workload.churn is None:
         memory = decisions[0].request.flavor.memory_mb
         ratio = workload.settings.filters.ram_allocation_ratio

@@ -22,7 +22,12 @@ class Churn:
     """Batches of requests on a table whose rows change between them; the reading of changes is part of the time."""
 
     def __init__(
-        self, driver: FilterDriver, table: HostTable, rows: list[dict[str, Any]], workload: Workload, facts: Facts
+        self,
+        driver: FilterDriver,
+        table: HostTable,
+        rows: list[dict[str, Any]],
+        workload: Workload,
+        facts: Facts,
     ) -> None:
         assert workload.churn is not None
         self._driver, self._table, self._facts = driver, table, facts
@@ -47,9 +52,7 @@ class Churn:
             overlay = self._table.overlay()
             decisions = [self._driver.decide(request, overlay, self._facts, rng) for request in asked]
             samples += [(time.perf_counter() - began) / self._batch] * self._batch
-            changed = self._live(
-                [(p.host_id, d.request.amounts) for d in decisions for p in d.placements]
-            )
+            changed = self._live([(p.host_id, d.request.amounts) for d in decisions for p in d.placements])
         return samples
 
     def _live(self, placed: list[tuple[int, Amounts]]) -> set[int]:

@@ -28,9 +28,18 @@ def uuid_of(number: int) -> str:
     return str(UUID(int=(0xBE7C << 112) + number))
 
 
-def run_instance(first: int, count: int = 1) -> dict[str, Any]:
-    """The message for ``count`` instances, numbered from ``first``."""
+def run_instance(first: int, count: int = 1, memory_mb: int | None = None) -> dict[str, Any]:
+    """The message for ``count`` instances, numbered from ``first``; ``memory_mb``: of each, None = as recorded."""
     message = copy.deepcopy(dict(_recorded()))
+    if memory_mb is not None:
+        spec = message["args"]["request_spec"]
+        parts = (
+            spec["instance_type"],
+            spec["instance_properties"],
+            message["args"]["filter_properties"]["instance_type"],
+        )
+        for part in parts:
+            part["memory_mb"] = memory_mb
     spec, uuids = message["args"]["request_spec"], [uuid_of(first + index) for index in range(count)]
     spec["instance_uuids"], spec["num_instances"] = uuids, count
     spec["instance_properties"]["uuid"] = uuids[0]
@@ -45,9 +54,9 @@ def body(message: Mapping[str, Any]) -> bytes:
     return orjson.dumps({"oslo.version": "2.0", "oslo.message": inner})
 
 
-def bodies(first: int, count: int) -> list[bytes]:
+def bodies(first: int, count: int, memory_mb: int | None = None) -> list[bytes]:
     """``count`` messages for one instance each. Made by replacing ids in one text, which costs little."""
-    template = body(run_instance(first))
+    template = body(run_instance(first, memory_mb=memory_mb))
     uuid, marker = uuid_of(first).encode(), UUID(uuid_of(first)).hex.encode()
     found = []
     for number in range(first, first + count):

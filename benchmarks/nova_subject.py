@@ -23,14 +23,20 @@ def build_states(count: int) -> list[host_manager.HostState]:
     """Host states of four sizes, with the free RAM spread so that exactly one host is best."""
     states = []
     for number in range(count):
-        state = host_manager.HostState(f"host-{number}", f"node-{number}", "00000000-0000-4000-8000-000000000001")
+        state = host_manager.HostState(
+            f"host-{number}", f"node-{number}", "00000000-0000-4000-8000-000000000001"
+        )
         size = 1 << (number % 4)
         state.uuid = f"00000000-0000-4000-8000-{number:012d}"
         state.vcpus_total, state.vcpus_used = 16 * size, number % 8
         state.total_usable_ram_mb = 32768 * size
         state.free_ram_mb = 32768 * size - (number * 7) % 16384
         state.total_usable_disk_gb, state.free_disk_mb, state.disk_mb_used = 500, 409600, 102400
-        state.hypervisor_type, state.hypervisor_version, state.hypervisor_hostname = "QEMU", 2001000, f"node-{number}"
+        state.hypervisor_type, state.hypervisor_version, state.hypervisor_hostname = (
+            "QEMU",
+            2001000,
+            f"node-{number}",
+        )
         state.cpu_info, state.supported_instances = "{}", [["x86_64", "kvm", "hvm"]]
         state.cpu_allocation_ratio, state.ram_allocation_ratio, state.disk_allocation_ratio = 16.0, 1.5, 1.0
         state.stats, state.aggregates, state.instances = {}, [], {}

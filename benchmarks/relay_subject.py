@@ -7,12 +7,20 @@ below it, each message confirmed. Prints ``ready``; ends when its standard input
 from __future__ import annotations
 
 import argparse
+import importlib
 import logging
 import sys
 import threading
 from typing import Any
 
-FIELDS = ("request_spec", "admin_password", "injected_files", "requested_networks", "is_first_time", "filter_properties")
+FIELDS = (
+    "request_spec",
+    "admin_password",
+    "injected_files",
+    "requested_networks",
+    "is_first_time",
+    "filter_properties",
+)
 
 
 def stock(url: str, threads: int, quorum: bool) -> Any:
@@ -37,7 +45,11 @@ def stock(url: str, threads: int, quorum: bool) -> Any:
             spec = arguments["request_spec"]
             payload = {"request_spec": spec}
             notifier.info(context, "scheduler.run_instance.start", payload)
-            notifier.info(context, "scheduler.run_instance.scheduled", {**payload, "instance_id": spec["instance_uuids"][0]})
+            notifier.info(
+                context,
+                "scheduler.run_instance.scheduled",
+                {**payload, "instance_id": spec["instance_uuids"][0]},
+            )
             wire = {name: arguments[name] for name in FIELDS}
             client.prepare(server="host-1").cast(context, "run_instance", node="node-1", **wire)
             notifier.info(context, "scheduler.run_instance.end", payload)
@@ -57,7 +69,10 @@ def stock(url: str, threads: int, quorum: bool) -> Any:
     )  # fmt: skip
     conf.set_override("executor_thread_pool_size", threads)
     server = oslo_messaging.get_rpc_server(
-        transport, oslo_messaging.Target(topic="scheduler", server="relay"), [Endpoint()], executor="threading"
+        transport,
+        oslo_messaging.Target(topic="scheduler", server="relay"),
+        [Endpoint()],
+        executor="threading",
     )
     server.start()
     return server.stop
@@ -67,10 +82,12 @@ def raw(url: str, quorum: bool) -> Any:
     """Start a relay on kombu alone; what to call to stop it."""
     import json
 
-    import kombu
+    kombu: Any = importlib.import_module("kombu")
 
     arguments = {"x-queue-type": "quorum"} if quorum else None
-    connection = kombu.Connection(url.replace("rabbit://", "amqp://"), transport_options={"confirm_publish": True})
+    connection = kombu.Connection(
+        url.replace("rabbit://", "amqp://"), transport_options={"confirm_publish": True}
+    )
     exchange = kombu.Exchange("nova", "topic", durable=True)
     queue = kombu.Queue("scheduler", exchange, "scheduler", durable=True, queue_arguments=arguments)
     producer = connection.Producer(exchange=exchange)
@@ -82,10 +99,20 @@ def raw(url: str, quorum: bool) -> Any:
         inner = json.loads(body["oslo.message"])
         spec = inner["args"]["request_spec"]
         for event in ("start", "scheduled"):
-            send({"event_type": f"scheduler.run_instance.{event}", "payload": {"request_spec": spec}}, "notifications.info")
-        cast = {"method": "run_instance", "version": "3.27", "args": {name: inner["args"][name] for name in FIELDS}}
+            send(
+                {"event_type": f"scheduler.run_instance.{event}", "payload": {"request_spec": spec}},
+                "notifications.info",
+            )
+        cast = {
+            "method": "run_instance",
+            "version": "3.27",
+            "args": {name: inner["args"][name] for name in FIELDS},
+        }
         send({"oslo.version": "2.0", "oslo.message": json.dumps(cast)}, "compute.host-1")
-        send({"event_type": "scheduler.run_instance.end", "payload": {"request_spec": spec}}, "notifications.info")
+        send(
+            {"event_type": "scheduler.run_instance.end", "payload": {"request_spec": spec}},
+            "notifications.info",
+        )
         message.ack()
 
     consumer = connection.Consumer([queue], callbacks=[relay], accept=["json"], prefetch_count=100)

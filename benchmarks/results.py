@@ -55,11 +55,19 @@ class Results:
     def __init__(self, goals: Iterable[dict[str, Any]] | None = None, console: Console | None = None) -> None:
         self.rows: list[Row] = []
         self._console = console or Console()
-        loaded = yaml.safe_load((FOLDER / "goals.yaml").read_text(encoding="utf-8")) if goals is None else goals
+        loaded = (
+            yaml.safe_load((FOLDER / "goals.yaml").read_text(encoding="utf-8")) if goals is None else goals
+        )
         self._goals = [dict(goal) for goal in loaded]
 
     def add(
-        self, workload: str, hosts: int, subject: str, metric: str, samples: Sequence[float] | float, unit: str
+        self,
+        workload: str,
+        hosts: int,
+        subject: str,
+        metric: str,
+        samples: Sequence[float] | float,
+        unit: str,
     ) -> Row:
         """Note a figure from its samples (or one value) and say it; the row."""
         values = [float(samples)] if isinstance(samples, int | float) else [float(value) for value in samples]
@@ -78,7 +86,9 @@ class Results:
 
     def say(self, row: Row) -> None:
         """One line while the run goes on."""
-        verdict = "" if row.met is None else f"  goal {row.goal}: {'met' if row.met else '[bold]missed[/bold]'}"
+        verdict = (
+            "" if row.met is None else f"  goal {row.goal}: {'met' if row.met else '[bold]missed[/bold]'}"
+        )
         where = f" {row.hosts:,} hosts" if row.hosts else ""
         self._console.print(
             f"{row.workload}{where}, {row.subject}: {row.metric} {number(row.median)} {row.unit}"

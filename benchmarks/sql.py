@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NoReturn
 
 import sqlalchemy as sa
 
@@ -45,7 +46,12 @@ class Store:
                     "instances": [],
                     "full": True,
                 }
-                service = {"host": f"host-{number}", "epoch": int(time.time()), "seq": 1, "interval_seconds": 10}
+                service = {
+                    "host": f"host-{number}",
+                    "epoch": int(time.time()),
+                    "seq": 1,
+                    "interval_seconds": 10,
+                }
                 sink.report_state(service, [node])
             sink.apply()
 
@@ -56,31 +62,52 @@ class Store:
             for table in _LEFT_BY_RUNS:
                 connection.execute(table.delete())
             nothing = dict.fromkeys(tables.CLAIMED, 0)
-            connection.execute(tables.hosts.update().values(**nothing, claimed_devices=None, allocation_generation=0))
+            connection.execute(
+                tables.hosts.update().values(**nothing, claimed_devices=None, allocation_generation=0)
+            )
 
         self.database.write(clear)
 
     def count(self, table: sa.Table) -> int:
         """Rows of a table."""
-        found = self.database.read(lambda c: c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one())
+        found = self.database.read(
+            lambda c: c.execute(sa.select(sa.func.count()).select_from(table)).scalar_one()
+        )
         return int(found)
 
     def claimed_mb(self) -> tuple[int, int]:
         """RAM that the hosts' columns say is claimed, and the sum of the claims themselves: equal, or something is wrong."""
 
         def read(connection: sa.Connection) -> tuple[int, int]:
-            columns = connection.execute(sa.select(sa.func.sum(tables.hosts.c.claimed_memory_mb))).scalar_one()
-            rows = sa.select(sa.func.sum(tables.claims.c.memory_mb)).where(tables.claims.c.state != "ended")
+            columns = connection.execute(
+                sa.select(sa.func.sum(tables.hosts.c.claimed_memory_mb))
+            ).scalar_one()
+            rows = sa.select(sa.func.sum(tables.claims.c.memory_mb)).where(tables.claims.c.state == "claimed")
             return int(columns or 0), int(connection.execute(rows).scalar_one() or 0)
 
         return self.database.read(read)
+
+    def room_for(self, memory_mb: int, ratio: float) -> int:
+        """How many guests of that size the hosts' RAM holds."""
+        rows = self._ram()
+        return sum(int((total * ratio - used - claimed) // memory_mb) for total, used, claimed in rows)
+
+    def oversold(self, ratio: float) -> int:
+        """Hosts that carry more than their RAM times the ratio."""
+        return sum(1 for total, used, claimed in self._ram() if used + claimed > total * ratio)
+
+    def _ram(self) -> list[tuple[int, int, int]]:
+        """(RAM, used by reports, claimed) of each host, MB."""
+        hosts = tables.hosts.c
+        query = sa.select(hosts.memory_mb, hosts.used_memory_mb, hosts.claimed_memory_mb)
+        return [(row[0], row[1], row[2]) for row in self.database.read(lambda c: c.execute(query).all())]
 
     def close(self) -> None:
         """Let go of the connections."""
         self.database.close()
 
 
-def _no_events(request: object, reason: str) -> None:
+def _no_events(request: object, reason: str) -> NoReturn:
     raise AssertionError("no instance is lost while hosts report for the first time")
 
 
@@ -91,23 +118,23 @@ class Stores:
         self._folder = folder
         self._stack = ExitStack()
         self._servers: dict[str, SqlServer] = {}
-        self._stores: dict[tuple[str, int], Store] = {}
+        self._stores: dict[tuple[str, int, str], Store] = {}
 
-    def get(self, kind: str, hosts: int) -> Store:
-        """A store with that many hosts, as after :meth:`Store.empty`."""
-        found = self._stores.get((kind, hosts))
+    def get(self, kind: str, hosts: int, name: str = "bench") -> Store:
+        """A store with that many hosts, as after :meth:`Store.empty`; stores of other names stay as they are."""
+        found = self._stores.get((kind, hosts, name))
         if found is None:
-            found = self._stores[kind, hosts] = self._make(kind, hosts)
+            found = self._stores[kind, hosts, name] = self._make(kind, hosts, name)
         else:
             found.empty()
         return found
 
-    def _make(self, kind: str, hosts: int) -> Store:
+    def _make(self, kind: str, hosts: int, name: str) -> Store:
         if kind == "sqlite":
-            store = Store(f"sqlite:///{self._folder}/bench-{hosts}.sqlite", None)
+            store = Store(f"sqlite:///{self._folder}/{name}-{hosts}.sqlite", None)
         else:
             server = self._server(kind)
-            store = Store(server.url(server.create_database(f"bench{hosts}")), _pid(server))
+            store = Store(server.url(server.create_database(f"{name}{hosts}")), _pid(server))
         self._stack.callback(store.close)
         store.fill(hosts)
         return store
@@ -124,7 +151,7 @@ class Stores:
 
 
 def _pid(server: SqlServer) -> int | None:
-    process = server._process  # noqa: SLF001 - the server's own pid is nobody's business but a benchmark's
+    process = server._process
     return process.pid if process is not None else os.getpid()
 
 

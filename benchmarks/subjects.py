@@ -59,7 +59,7 @@ class Subject:
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line:
-            raise RuntimeError(f"{self._process.args} ended before it served")
+            raise RuntimeError(f"{self._process.args!r} ended before it served")
         ready: dict[str, Any] = {} if line.strip() == "ready" else json.loads(line)
         return ready
 
@@ -88,7 +88,13 @@ def relay(kind: str, url: str, threads: int = 1, quorum: bool = False) -> Subjec
 
 
 def worker(
-    folder: Path, url: str, database: str, *, quorum: bool = False, profile: Path | None = None, number: int = 0,
+    folder: Path,
+    url: str,
+    database: str,
+    *,
+    quorum: bool = False,
+    profile: Path | None = None,
+    number: int = 0,
     options: str = "",
 ) -> Subject:
     """A worker of the service, with its configuration file in ``folder``."""

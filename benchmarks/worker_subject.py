@@ -25,7 +25,6 @@ from oslo_config import cfg  # noqa: E402
 from nova_sched.bootstrap import logs  # noqa: E402
 from nova_sched.bootstrap.worker import Worker  # noqa: E402
 from nova_sched.conf import build  # noqa: E402
-from nova_sched.model.decision import Decision  # noqa: E402
 from nova_sched.health.metrics import PrometheusObserver  # noqa: E402
 
 _IMPORTED = time.monotonic()
@@ -38,7 +37,7 @@ class StageClock(PrometheusObserver):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cpu_seconds: Counter[str] = Counter()
+        self.cpu_seconds: dict[str, float] = {}
         self.counts: Counter[str] = Counter()
         self._marks: dict[int, float] = {}
 
@@ -59,7 +58,7 @@ class StageClock(PrometheusObserver):
 
     def _lap(self, stage: str) -> None:
         now, thread = time.thread_time(), threading.get_ident()
-        self.cpu_seconds[stage] += now - self._marks.get(thread, now)
+        self.cpu_seconds[stage] = self.cpu_seconds.get(stage, 0.0) + now - self._marks.get(thread, now)
         self._marks[thread] = now
 
 
@@ -106,7 +105,15 @@ def main() -> None:
         profile.create_stats()
         profile.dump_stats(options.profile)
     dropped = worker.publisher.notifier.dropped
-    _say({"cpu_seconds": clock.cpu_seconds, "counts": clock.counts, "threads": threads, "process_seconds": time.process_time(), "dropped": dropped})
+    _say(
+        {
+            "cpu_seconds": clock.cpu_seconds,
+            "counts": clock.counts,
+            "threads": threads,
+            "process_seconds": time.process_time(),
+            "dropped": dropped,
+        }
+    )
 
 
 def _thread_seconds() -> dict[str, float]:

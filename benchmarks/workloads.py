@@ -51,7 +51,9 @@ class Workload:
         """What its requests know of groups."""
         if self.group is None:
             return NO_FACTS
-        members = {str(UUID(int=number + 1)): f"host-{number * 11}" for number in range(self.group["members"])}
+        members = {
+            str(UUID(int=number + 1)): f"host-{number * 11}" for number in range(self.group["members"])
+        }
         group = GroupFact(str(UUID(int=0)), "ring", frozenset(self.group["policies"]), members)
         return Facts(group=group)
 
@@ -65,7 +67,10 @@ class Workload:
                 owed[index] += part["share"]
             chosen = max(range(len(parts)), key=lambda index: owed[index])
             owed[chosen] -= 1.0
-            fields = {**self.request, **{key: value for key, value in parts[chosen].items() if key != "share"}}
+            fields = {
+                **self.request,
+                **{key: value for key, value in parts[chosen].items() if key != "share"},
+            }
             for name in _FIELDS_OF_SETS:
                 if name in fields:
                     fields[name] = frozenset(fields[name])
