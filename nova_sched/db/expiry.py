@@ -24,7 +24,11 @@ _STRANDED = "The build was given up, and nobody took it over within {timeout:.0f
 
 
 def _overdue(d: Dialect) -> str:
-    """(uuid, attempt, why, ttl): an instance that is active already keeps its claim until a report contains it."""
+    """(uuid, attempt, why, ttl): an instance that is active already keeps its claim until a report contains it.
+
+    A report may contain a guest that is still being built: its claim is ``held`` then, and the build may end nowhere all
+    the same.
+    """
     down = f"(s.heartbeat_at IS NULL OR s.heartbeat_at < {d.now} - :down)"
     late = f"c.state_at <= {d.now} - :timeout"
     return (
@@ -32,8 +36,9 @@ def _overdue(d: Dialect) -> str:
         " ELSE 'agent_down' END, c.ttl_seconds FROM sched_claims c"
         " LEFT JOIN sched_instances i ON i.uuid = c.instance_uuid LEFT JOIN sched_hosts h ON h.id = c.host_id"
         " LEFT JOIN sched_services s ON s.host = h.host"
-        f" WHERE (c.state = 'claimed' AND c.expires_at <= {d.now}) OR (c.state = 'building'"
-        f" AND (i.uuid IS NULL OR i.vm_state = 'building') AND ({late} OR (:watch = 1 AND {down})))"
+        f" WHERE (c.state = 'claimed' AND c.expires_at <= {d.now}) OR ((c.state = 'building'"
+        " AND (i.uuid IS NULL OR i.vm_state = 'building') OR c.state = 'held' AND i.vm_state = 'building'"
+        f" AND i.attempt = c.attempt) AND ({late} OR (:watch = 1 AND {down})))"
         " ORDER BY c.instance_uuid LIMIT :limit"
     )
 
@@ -149,5 +154,6 @@ def _still(claim: ClaimRow, reasons: dict[tuple[str, int], tuple[EndReason, floa
     """Whether the claim is still in the state it was found overdue in."""
     if claim.key not in reasons:
         return False
-    wanted = ClaimState.CLAIMED if reasons[claim.key][0] is EndReason.EXPIRED else ClaimState.BUILDING
-    return claim.state is wanted
+    if reasons[claim.key][0] is EndReason.EXPIRED:
+        return claim.state is ClaimState.CLAIMED
+    return claim.state in (ClaimState.BUILDING, ClaimState.HELD)

@@ -262,6 +262,26 @@ def test_a_build_that_takes_too_long_ends_in_error(sql: SqlWorld) -> None:
     assert "3600 seconds" in sql.instance(U1)["fault"]
 
 
+def test_a_build_that_a_report_contains_already_is_given_up_as_well(sql: SqlWorld) -> None:
+    """DELIVERY 21: agents list guests that they are still building; when such an agent died its builds hung for ever."""
+    one, two = sql.add_host(), sql.add_host()
+    sql.store.commit([placed(request(1), one), placed(request(2), two), placed(request(3), two)])
+    tell(sql, "building")
+    tell(sql, "building", host=2, uuid=U2)
+    tell(sql, "active", host=2, uuid=uuid_of(3))
+    sql.report(1, instances=[U1])
+    sql.report(2, instances=[U2, uuid_of(3)])
+    assert state(sql) == (ClaimState.HELD, None)
+    sql.execute("UPDATE sched_services SET heartbeat_at = heartbeat_at - 61 WHERE host = 'h1'")
+    assert expire(sql) == {"agent_down": 1}
+    assert sql.instance(U1)["vm_state"] == "error"
+    sql.execute("UPDATE sched_claims SET state_at = state_at - 3600")
+    assert expire(sql) == {"build_timeout": 1}
+    assert (sql.instance(U2)["vm_state"], sql.instance(uuid_of(3))["vm_state"]) == ("error", "active")
+    tell(sql, "active")
+    assert sql.instance(U1)["vm_state"] == "active"
+
+
 def test_a_destination_that_nobody_used_ends_silently(sql: SqlWorld) -> None:
     """select_destinations: no fault, no event, no instance is left, and the key may be decided again."""
     host = sql.add_host()
