@@ -54,6 +54,11 @@ class Desk:
         if exchange:
             self._channel.queue_bind(name, exchange, name)
 
+    def copy(self, routing_key: str, queue: str) -> None:
+        """A queue of our own that gets what the one of ``routing_key`` gets as well."""
+        self._channel.queue_declare(queue, exclusive=True)
+        self._channel.queue_bind(queue, "nova", routing_key)
+
     def listen(self, queues: Iterable[str]) -> None:
         """Take everything out of these queues from now on."""
         for queue in queues:
