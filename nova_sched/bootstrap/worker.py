@@ -47,7 +47,7 @@ from nova_sched.wire.outbound import Outbound
 LOG = logging.getLogger(__name__)
 
 REPORT_GIVE_WAY_SECONDS = 0.25
-REPORTS_FIRST_SECONDS, REPORTS_QUIET_SECONDS, REPORTS_LOOK_SECONDS = 5.0, 0.2, 0.02
+REPORTS_FIRST_SECONDS, REPORTS_QUIET_SECONDS, REPORTS_LOOK_SECONDS = 5.0, 0.2, 0.05
 SYSTEM_CONTEXT: dict[str, Any] = {
     "is_admin": True,
     "user_id": None,
@@ -294,7 +294,7 @@ class Worker:
         """Apply what agents said while nobody listened, before the first decision.
 
         After an outage longer than ``service_down_time`` every host would count as down, and every build that waited
-        would end in ERROR. Bounded, since agents of a large cloud never fall silent.
+        would end in ERROR. Bounded, since agents of a large cloud never fall silent, and those of a dead one never speak.
         """
         until = time.monotonic() + REPORTS_FIRST_SECONDS
         quiet_since = time.monotonic()
@@ -302,8 +302,18 @@ class Worker:
             now = time.monotonic()
             if reports.pending or not reports.consuming:
                 quiet_since = now
-            if now >= until or now - quiet_since >= REPORTS_QUIET_SECONDS:
+            heard = now - quiet_since >= REPORTS_QUIET_SECONDS and self._sees_life()
+            if heard or now >= until:
                 return
+
+    def _sees_life(self) -> bool:
+        """Whether some host is up, as far as SQL knows; another worker may have its report in hand. No hosts: yes."""
+        try:
+            view = self.refresher.refresh().view()
+        except StoreUnavailable:
+            return False
+        down_time = self.settings.scheduler.filters.service_down_time_seconds
+        return not len(view) or bool((view.now_seconds - view.heartbeat_seconds <= down_time).any())
 
     def _shadow(self, scheduler: SchedulerSettings | None, settings: Settings) -> Shadow | None:
         if scheduler is None:
