@@ -11,6 +11,9 @@ from nova_sched.service.ports import Clock, HostSource, NullObserver, Observer
 
 LOG = logging.getLogger(__name__)
 
+#: Age of the last read at which an idle worker reads what changed.
+IDLE_READ_SECONDS = 5.0
+
 
 class HostRefresher:
     """Applies reads of a :class:`~nova_sched.service.ports.HostSource` to a table; used by one thread.
@@ -59,10 +62,12 @@ class HostRefresher:
         return self.table
 
     def idle(self) -> None:
-        """Do a full read early, while nobody waits for it. Raises StoreUnavailable."""
+        """Read early, while nobody waits for it; so probes and metrics are up to date too. Raises StoreUnavailable."""
         now = self._clock.monotonic()
         if self._full_at is None or now - self._full_at >= self._full_interval_seconds / 2:
             self._read_all(now)
+        elif self._read_at is None or now - self._read_at >= max(IDLE_READ_SECONDS, self.period_seconds / 2):
+            self._read_changes(now)
 
     def committed(self, host_ids: Collection[int]) -> None:
         """Note hosts that this process claimed on, so that a long period does not hide its own claims from it."""

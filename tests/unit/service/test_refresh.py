@@ -53,6 +53,14 @@ def test_an_idle_service_reads_everything_before_somebody_has_to_wait_for_it():
     assert db.reads == ["full", "full", "delta"]
 
 
+def test_an_idle_service_reads_what_changed_every_few_seconds():
+    db, time, hosts = refresher()
+    for _ in range(12):
+        hosts.idle()
+        time.advance(1.0)
+    assert db.reads == ["full", "delta", "delta"]
+
+
 def test_within_the_period_of_a_caching_driver_nothing_is_read():
     db, time, hosts = refresher(period_seconds=20.0)
     hosts.refresh()
