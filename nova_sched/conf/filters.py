@@ -88,8 +88,8 @@ SECTION = Section(
             also=("filter_scheduler.aggregate_image_properties_isolation_namespace",),
         ),
         "aggregate_image_properties_isolation_separator": Item(
-            Text(required=True),
-            """Stands between the namespace and the key.""",
+            Text(),
+            """Stands between the namespace and the key; may be empty.""",
             also=("filter_scheduler.aggregate_image_properties_isolation_separator",),
         ),
         "aggregate_image_properties_isolation_strict": Item(

@@ -19,6 +19,8 @@ from nova_sched.hosts.schema import Aggregate
 from nova_sched.model.facts import InstanceFact
 from nova_sched.model.request import Amounts
 
+#: State of an instance that was deleted but could still be restored: it keeps its room, and is no member or neighbour.
+_SOFT_DELETED = "soft-delete"
 _CACHING = ("caching_scheduler", "caching")
 
 
@@ -70,6 +72,7 @@ class Case:
 
     ``shared_state``: one scheduler serves all requests; otherwise each meets a fresh one.
     ``trust_levels``: what the attestation service says of each node. ``also_accepted``: results as good as ``expected``.
+    ``soft_deleted``: those of the instances that hints and groups do not count any more.
     """
 
     name: str
@@ -85,6 +88,7 @@ class Case:
     expected: Sequence[Mapping[str, Any]]
     also_accepted: Sequence[Sequence[Mapping[str, Any]]] = ()
     claims: tuple[CaseClaim, ...] = ()
+    soft_deleted: frozenset[str] = frozenset()
 
     @property
     def reads_hosts_once(self) -> bool:
@@ -134,6 +138,9 @@ def parse(data: Mapping[str, Any], name: str = "case") -> Case:
         expected=(data.get("expected") or {}).get("results", ()),
         also_accepted=[one["results"] for one in data.get("also_accepted") or ()],
         claims=tuple(_claim(one) for one in given.get("claims") or ()),
+        soft_deleted=frozenset(
+            row["uuid"] for row in given.get("instances") or () if row.get("vm_state") == _SOFT_DELETED
+        ),
     )
 
 

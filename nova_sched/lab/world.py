@@ -36,6 +36,7 @@ class World:
 
     def __init__(self, case: Case) -> None:
         self._case = case
+        self._live = tuple(one for one in case.instances if one.uuid not in case.soft_deleted)
         self._rows = {number: dict(row) for number, row in enumerate(case.hosts, start=1)}
         self._seen = {number: dict(row) for number, row in self._rows.items()}
         self._given = self._given_claims()
@@ -85,7 +86,7 @@ class World:
                 by_host.setdefault(one.host, []).append(one)
         return Facts(
             group=self._group(request),
-            hinted_instances={one.uuid: one for one in self._case.instances},
+            hinted_instances={one.uuid: one for one in self._live},
             instances_by_host={host: tuple(found) for host, found in by_host.items()},
             trust_levels=self._case.trust_levels,
         )
@@ -108,7 +109,7 @@ class World:
         if not found:
             return None
         group = found[0]
-        hosts = {one.uuid: one.host for one in self._case.instances if one.host is not None}
+        hosts = {one.uuid: one.host for one in self._live if one.host is not None}
         members = {uuid: hosts[uuid] for uuid in group.members if uuid in hosts}
         members |= {f"{uuid}/moving": host for uuid, host in group.moving.items()}
         return GroupFact(group.uuid, group.name, group.policies, members)

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from math import isfinite
 
 LOG = logging.getLogger(__name__)
 
 
 def parse_ratios(entries: Iterable[str]) -> tuple[tuple[str, float], ...]:
-    """(metric, ratio) pairs, trimmed; entries that are none, or whose ratio is 0, are dropped with a warning, as in Juno."""
+    """(metric, ratio) pairs, trimmed; entries that are none are dropped with a warning, as in Juno.
+
+    A ratio of 0 is one: it weighs nothing, but the metric is one that hosts are required to have.
+    """
     found: list[tuple[str, float]] = []
     dropped: list[str] = []
     for entry in entries:
@@ -19,7 +23,7 @@ def parse_ratios(entries: Iterable[str]) -> tuple[tuple[str, float], ...]:
         except ValueError:
             dropped.append(entry)
             continue
-        if name and equals and ratio:
+        if name and equals and isfinite(ratio):
             found.append((name, ratio))
         else:
             dropped.append(entry)

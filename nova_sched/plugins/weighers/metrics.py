@@ -21,7 +21,8 @@ class MetricsWeigher(HostWeigher):
     """Sum of metric x ratio over ``[metrics] weight_setting``.
 
     A host without one of the metrics: with ``required`` the request is refused, naming metric and host (enable
-    MetricsFilter to leave such hosts out instead); otherwise the host weighs ``weight_of_unavailable``.
+    MetricsFilter to leave such hosts out instead); otherwise the host weighs ``weight_of_unavailable``, unless the
+    ratio of that metric is 0.
     """
 
     name = "MetricsWeigher"
@@ -50,7 +51,9 @@ class MetricsWeigher(HostWeigher):
 
     def _sum(self, text: str | None) -> float:
         found = _columns.metrics(text)
-        return sum(found.get(name, np.nan) * ratio for name, ratio in self._ratios)
+        # A metric that weighs nothing is missed only where it is required.
+        counted = (pair for pair in self._ratios if pair[1] or self._required)
+        return sum(found.get(name, np.nan) * ratio for name, ratio in counted)
 
     def _refuse(self, view: HostView, row: int) -> None:
         found = _columns.metrics(view.coded("metrics")[row])

@@ -106,9 +106,20 @@ def test_metrics_are_summed_by_ratio():
 
 
 def test_settings_that_are_none_are_dropped():
-    """Names and values are trimmed; what is not name=number, or has ratio 0, is no metric."""
-    found = weighed(M1, M2, M3, setting=("cpu=1.0", "broken", "net=abc", "=3", "x=", "net=0", " cpu = 1 "))
+    """Names and values are trimmed; what is not name=number is no metric."""
+    found = weighed(
+        M1, M2, M3, setting=("cpu=1.0", "broken", "net=abc", "=3", "x=", "net=nan", "net=inf", " cpu = 1 ")
+    )
     assert weights(found) == pytest.approx({"m2": 1.0, "m3": 3 / 7, "m1": 0.0})
+
+
+def test_a_metric_of_ratio_zero_is_required_all_the_same():
+    """It weighs nothing where it is optional; required, a host without it refuses the request or is filtered out."""
+    setting = ("cpu=1.0", "net=0")
+    optional = weights(weighed(M1, M2, M3, setting=setting, required=False))
+    assert optional == pytest.approx({"m2": 1.0, "m3": 3 / 7, "m1": 0.0})
+    assert "required metric net is missing on host m3" in reason_of(weighed(M1, M2, M3, setting=setting))
+    assert set(weights(weighed(M1, M2, M3, setting=setting, filters=("MetricsFilter",)))) == {"m1", "m2"}
 
 
 def test_required_metric_that_is_missing_refuses_the_request():
