@@ -10,6 +10,8 @@ from typing import Any
 from oslo_log import log
 from oslo_utils import strutils
 
+from nova_sched.errors import ConfigurationError
+
 PRODUCT = "nova_sched"
 QUIET_LEVELS = (
     "amqp=WARNING",
@@ -55,13 +57,48 @@ class SecretFilter(logging.Filter):
         return True
 
 
+class SayingOnce(logging.Formatter):
+    """Another formatter's text, without the exception in hand where the line tells it already.
+
+    oslo.log appends that exception to warnings and errors behind every filter, so its secrets are masked here.
+    """
+
+    def __init__(self, formatter: logging.Formatter) -> None:
+        super().__init__()
+        self._formatter = formatter
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The text."""
+        text = self._formatter.format(record)
+        summary = getattr(record, "error_summary", "")
+        if not summary or record.exc_info:
+            return text
+        cause = masked(summary.partition(": ")[2])
+        if cause and cause in record.getMessage():
+            text = text.removesuffix(f": {summary}")
+        return masked(text)
+
+
 def setup(conf: Any, version: str) -> None:
-    """Log as the configuration says, chatty libraries quieter, secrets masked."""
+    """Log as the configuration says, chatty libraries quieter, secrets masked.
+
+    :raises ConfigurationError: the log cannot be written where the configuration wants it.
+    """
     log.set_defaults(default_log_levels=list(QUIET_LEVELS))
-    log.setup(conf, PRODUCT, version=version)
+    try:
+        log.setup(conf, PRODUCT, version=version)
+    except OSError as error:
+        where = "log_file" if conf.log_file else "log_dir"
+        reason = f"a folder that exists and may be written ({error.strerror})"
+        raise ConfigurationError(where, error.filename, reason) from None
+    except log.LogConfigError as error:
+        reason = f"a file of logging's own format ({error.err_msg})"
+        raise ConfigurationError("log_config_append", error.log_config, reason) from None
     for handler in logging.getLogger().handlers:
         if not any(isinstance(found, SecretFilter) for found in handler.filters):
             handler.addFilter(SecretFilter())
+        if handler.formatter is not None and not isinstance(handler.formatter, SayingOnce):
+            handler.setFormatter(SayingOnce(handler.formatter))
 
 
 def apply_levels(conf: Any) -> None:

@@ -46,10 +46,10 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
         settings = build.settings_from(conf)
         registry.load_driver(settings.scheduler)
         reloader = Reloader(args, settings)
+        logs.setup(conf, version("nova_sched"))
     except SchedulerError as error:
         print(f"{PROGRAM}: {exits.one_line(error)}", file=sys.stderr)
         return exits.exit_code(error)
-    logs.setup(conf, version("nova_sched"))
     for line in said:
         LOG.warning("%s", line)
     return _Daemon(Launch(conf, reloader)).run()

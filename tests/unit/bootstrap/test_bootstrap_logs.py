@@ -6,8 +6,11 @@ import io
 import logging
 
 import pytest
+from oslo_config import cfg
 
-from nova_sched.bootstrap.logs import SecretFilter, masked
+from nova_sched.bootstrap.logs import PRODUCT, SecretFilter, masked, setup
+from nova_sched.conf import build
+from nova_sched.errors import ConfigurationError
 
 
 @pytest.mark.parametrize(
@@ -70,3 +73,48 @@ def test_lp1790126_any_text_is_safe(log):
     logger, stream = log
     logger.warning("name %s", "тест\udc80".encode("utf-8", "replace").decode())
     assert "тест" in stream.getvalue()
+
+
+@pytest.fixture
+def lines(tmp_path):
+    """Log a warning as the programs do while an exception is in hand; what the file then holds."""
+    conf = build.parse(cfg.ConfigOpts(), files=[])
+    conf.set_override("log_file", str(tmp_path / "a.log"))
+    root = logging.getLogger()
+    before = list(root.handlers), root.level, logging.getLogger(PRODUCT).level
+
+    def written(text: str, error: Exception) -> str:
+        setup(conf, "0")
+        try:
+            raise error
+        except Exception as caught:
+            logging.getLogger("test_bootstrap_logs").warning(text, caught)
+        return (tmp_path / "a.log").read_text()
+
+    yield written
+    for handler in set(root.handlers) - set(before[0]):
+        root.removeHandler(handler)
+        handler.close()
+    root.handlers[:] = before[0]
+    root.setLevel(before[1])
+    logging.getLogger(PRODUCT).setLevel(before[2])
+
+
+def test_cause_that_a_line_names_is_not_appended_once_more(lines):
+    """oslo.log adds the exception in hand to each warning."""
+    assert lines("cannot send: %s", OSError("no route")).count("no route") == 1
+
+
+def test_cause_that_is_appended_is_masked(lines):
+    """It comes behind the filter that masks what the line itself says."""
+    text = lines("cannot send%.0s", OSError("password='s3cret' was refused"))
+    assert "was refused" in text
+    assert "s3cret" not in text
+
+
+def test_log_folder_that_is_missing_is_a_configuration_error(tmp_path):
+    """One line instead of a traceback, before anything runs."""
+    conf = build.parse(cfg.ConfigOpts(), files=[])
+    conf.set_override("log_dir", str(tmp_path / "nowhere"))
+    with pytest.raises(ConfigurationError, match=r"log_dir = .*nowhere.*No such file"):
+        setup(conf, "0")
