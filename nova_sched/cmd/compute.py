@@ -30,7 +30,8 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
     conf = conf or cfg.CONF
     said: list[str] = []
     try:
-        build.parse(conf, sys.argv[1:] if argv is None else argv, prog="nova-sched-compute", say=said.append)
+        args = sys.argv[1:] if argv is None else argv
+        build.parse(conf, args, prog="nova-sched-compute", say=said.append, with_host=True)
         settings = build.settings_from(conf)
         logs.setup(conf, version("nova_sched"))
         for line in said:

@@ -59,6 +59,7 @@ def parse(
     files: Sequence[str] | None = None,
     prog: str = PROJECT,
     say: Callable[[str], None] | None = None,
+    with_host: bool = False,
 ) -> cfg.ConfigOpts:
     """Read files and command line into ``conf``, with legacy options mapped.
 
@@ -67,10 +68,13 @@ def parse(
     :param files: configuration files when the command line names none; None: the usual places (``/etc/nova-sched``, …).
     :param prog: name of the program in usage texts.
     :param say: takes one line per legacy option.
+    :param with_host: the command line takes ``--host``, for programs of which several run on one machine.
     :raises ConfigurationError: a file is missing or broken, or a legacy option cannot be mapped.
     """
     conf.reset()
     log.register_options(conf)
+    if with_host:
+        conf.register_cli_opt(bus.SECTION.option("host"))
     opts.register_opts(conf)
     defaults = {"default_config_files": list(files)} if files is not None else {"project": PROJECT}
     try:

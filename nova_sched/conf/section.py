@@ -79,6 +79,10 @@ class Section:
         """Field, group and option of each item."""
         return ((field, group, opt) for field, (group, opt) in self._opts.items())
 
+    def option(self, field: str) -> cfg.Opt:
+        """The option that fills a field."""
+        return self._opts[field][1]
+
     def register_opts(self, conf: cfg.ConfigOpts, *, libraries: bool = False) -> None:
         """Register the options; those that belong to a library only where the library is left out."""
         for group, opt in self._opts.values() if libraries else self._own():

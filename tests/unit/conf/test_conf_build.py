@@ -191,3 +191,14 @@ def test_secrets_are_not_in_the_repr_of_settings(parsed):
         "[database]\nconnection = mysql://u:s3cret@h/d\n[trusted_computing]\nattestation_auth_blob = s3cret"
     ).settings
     assert "s3cret" not in repr(settings)
+
+
+def test_agents_of_one_machine_take_their_host_from_the_command_line(tmp_path):
+    """``--host`` is stronger than the file that they share; programs without it refuse it."""
+    path = tmp_path / "nova.conf"
+    path.write_text("[DEFAULT]\nhost = shared\n")
+    words = ["--config-file", str(path), "--host", "node-7"]
+    conf = build.parse(cfg.ConfigOpts(), words, with_host=True)
+    assert build.settings_from(conf).bus.host == "node-7"
+    with pytest.raises(SystemExit):
+        build.parse(cfg.ConfigOpts(), words)
