@@ -98,12 +98,14 @@ class SimulatedHypervisor:
         self._seed = seed
         self._sleep = sleep
         self._guests: dict[str, Guest] = {}
+        self._building: set[str] = set()
         self._lock = threading.Lock()
 
     def report(self) -> tuple[Mapping[str, Any], frozenset[str]]:
         """All columns that a simulated host can know, and its guests."""
         with self._lock:
             guests = frozenset(self._guests)
+            building = len(self._building)
             used = self._usage()
         values = {
             "vcpus": self._vcpus,
@@ -122,7 +124,7 @@ class SimulatedHypervisor:
             "host_ip": "127.0.0.1",
             "running_vms": len(guests),
             "current_workload": 0,
-            "stats": "{}",
+            "stats": f'{{"num_instances": {len(guests)}, "io_workload": {building}}}',
             "metrics": "[]",
             "pci_stats": None,
             "numa_topology": None,
@@ -156,7 +158,13 @@ class SimulatedHypervisor:
 
     def build(self, guest: Guest) -> None:
         """Wait ``build_seconds``, then succeed or fail."""
-        self._sleep(self._build_seconds)
+        with self._lock:
+            self._building.add(guest.uuid)
+        try:
+            self._sleep(self._build_seconds)
+        finally:
+            with self._lock:
+                self._building.discard(guest.uuid)
         if self._fails(guest):
             self.destroy(guest.uuid)
             raise BuildError(f"simulated failure of attempt {guest.attempt}")

@@ -306,7 +306,7 @@ class TestReporter:
         assert node["instances"] == ["u-1"]
         assert set(node["values"]) == {
             "vcpus_used", "memory_mb_used", "local_gb_used", "free_ram_mb", "free_disk_gb", "disk_available_least",
-            "running_vms",
+            "running_vms", "stats",
         }  # fmt: skip
 
     def test_after_a_report_that_was_not_sent_the_next_is_complete(self, bus):
@@ -373,3 +373,26 @@ class TestOutbox:
     def test_stopping_before_starting_is_no_error(self):
         """Start-up may be interrupted."""
         assert Outbox().stop() is True
+
+
+def test_simulated_hypervisor_counts_guests_and_builds_in_its_statistics():
+    """What the filters and weighers of numbers of guests and I/O operations look at."""
+    building = threading.Event()
+    finish = threading.Event()
+
+    def build_until_told(seconds: float) -> None:
+        building.set()
+        finish.wait(10)
+
+    hypervisor = SimulatedHypervisor(sleep=build_until_told)
+    hypervisor.reserve(guest("u-1"))
+    hypervisor.reserve(guest("u-2"))
+    thread = threading.Thread(target=hypervisor.build, args=(guest("u-2"),))
+    thread.start()
+    assert building.wait(10)
+    during = json.loads(hypervisor.report()[0]["stats"])
+    finish.set()
+    thread.join(10)
+    after = json.loads(hypervisor.report()[0]["stats"])
+    assert during == {"num_instances": 2, "io_workload": 1}
+    assert after == {"num_instances": 2, "io_workload": 0}
