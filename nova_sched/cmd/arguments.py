@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import uuid
 from collections.abc import Iterable
 
 from nova_sched.cmd.exits import UsageError
@@ -21,10 +22,21 @@ def pairs(texts: Iterable[str]) -> dict[str, str]:
 
 def natural(text: str) -> int:
     """A whole number from 0, for argparse."""
-    number = int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number") from None
     if not 0 <= number < 2**31:
         raise argparse.ArgumentTypeError(f"{text} is not between 0 and {2**31 - 1}")
     return number
+
+
+def uuid_text(text: str) -> str:
+    """A uuid as messages spell it, for argparse."""
+    try:
+        return str(uuid.UUID(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a uuid") from None
 
 
 def positive(text: str) -> int:

@@ -7,7 +7,7 @@ import csv
 import importlib.metadata
 import logging
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import IO, Any, TextIO
 
 from cliff.app import App
@@ -21,6 +21,7 @@ from oslo_config import cfg
 
 from nova_sched.bootstrap.connections import Connections
 from nova_sched.cmd import exits
+from nova_sched.cmd.columns import presentable
 
 #: What a command calls its own ``--config-file`` as well, see :meth:`Console._leave_to_command`.
 OTHER_CONFIG_FILE = "--other-config-file"
@@ -168,6 +169,19 @@ class Show(ShowOne):
         """Our own list of formats, so that other cliff programs of this environment keep theirs."""
         return "nova_sched.formatter.show"
 
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """cliff's options; on a terminal long values are wrapped."""
+        parser: argparse.ArgumentParser = super().get_parser(prog_name)
+        parser.set_defaults(fit_width=self.app.stdout.isatty())
+        return parser
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Any]
+    ) -> int:
+        """Write the object; lists and mappings in it as text in tables."""
+        values = [presentable(value) for value in data]
+        return int(super().produce_output(parsed_args, column_names, values) or 0)
+
 
 class List(Lister):
     """Lists objects."""
@@ -178,6 +192,13 @@ class List(Lister):
     def defer_exit(self, verdict: Exception | None) -> None:
         """Raise this once the rows are written: an answer that is shown and is a "no" all the same."""
         self._verdict = verdict
+
+    def produce_output(
+        self, parsed_args: argparse.Namespace, column_names: Sequence[str], data: Iterable[Sequence[Any]]
+    ) -> int:
+        """Write the rows; lists and mappings in them as text in tables."""
+        readable = [[presentable(value) for value in row] for row in data]
+        return int(super().produce_output(parsed_args, column_names, readable) or 0)
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Write the rows, then say the verdict."""

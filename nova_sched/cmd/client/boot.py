@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from nova_sched.cmd.client.requests import NovaRequest, add_order_options, request_from
+from nova_sched.cmd.columns import Fault, when
 from nova_sched.cmd.console import List
 from nova_sched.errors import InstanceNotFound, NoValidHost
 from nova_sched.rpcapi import SchedulerAPI
@@ -107,7 +108,9 @@ def outcomes(api: SchedulerAPI, request: NovaRequest, wait_seconds: float) -> di
 def _row(uuid: str, found: dict[str, Any] | None) -> tuple[Any, ...]:
     if found is None:
         return uuid, "not scheduled yet", None, None, None, None
-    return tuple(found.get(key) for key in ("uuid", "vm_state", "host", "node", "attempt", "fault"))
+    fault = found.get("fault")
+    known = tuple(found.get(key) for key in ("uuid", "vm_state", "host", "node", "attempt"))
+    return (*known, Fault({**fault, "created_at": when(fault["created_at"])}) if fault else None)
 
 
 def _verdict(request: NovaRequest, found: dict[str, dict[str, Any]]) -> Exception | None:

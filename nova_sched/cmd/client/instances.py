@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from nova_sched.cmd.arguments import uuid_text
 from nova_sched.cmd.client.requests import context_of
 from nova_sched.cmd.columns import rows, when
 from nova_sched.cmd.console import Act, List, Show
@@ -70,7 +71,7 @@ class DeleteInstance(Act):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Arguments UUID…."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("uuid", nargs="+")
+        parser.add_argument("uuid", nargs="+", type=uuid_text)
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:

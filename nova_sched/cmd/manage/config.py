@@ -23,7 +23,16 @@ class Check(List):
         settings = connections.settings
         load_driver(settings.scheduler)
         remarks = [(finding.option, finding.remark) for finding in check.findings(connections.conf, settings)]
-        remarks += [(line.partition(":")[0].partition(" has ")[0], line) for line in connections.legacy]
+        remarks += [_option_and_remark(line) for line in connections.legacy]
         files = ", ".join(str(path) for path in config_files(connections.conf)) or "no file, defaults only"
         self.app.complain(f"configuration is valid ({files})")
         return ("Option", "Remark"), remarks
+
+
+def _option_and_remark(line: str) -> tuple[str, str]:
+    """``names: remark`` or ``name has no effect: why``, in two."""
+    option, has, rest = line.partition(" has ")
+    if has and ":" not in option:
+        return option, f"has {rest}"
+    option, _, remark = line.partition(": ")
+    return option, remark

@@ -107,3 +107,17 @@ def test_help_lists_commands_and_exits_0(shell):
     ran = shell.manage()
     assert ran.code == 0
     assert "config check" in ran.out
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("instance", "delete", "web-1"), "'web-1' is not a uuid"),
+        (("boot", "--vcpus", "two"), "'two' is not a whole number"),
+    ],
+)
+def test_wrong_argument_is_told_in_words_before_anything_is_sent(shell, words, complaint):
+    """A deletion of what cannot be an instance would never be answered."""
+    ran = shell.client(*words)
+    assert ran.code == 2
+    assert complaint in ran.err

@@ -127,3 +127,15 @@ def test_dead_letters_of_an_absent_broker_exit_3(shell):
     ran = shell.manage("dead-letter", "list")
     assert ran.code == 3
     assert "s3cret" not in ran.err
+
+
+def test_lists_and_mappings_are_text_for_people_and_data_for_machines(shell, host):
+    """No Python syntax in tables."""
+    shell.manage(
+        "aggregate", "create", "fast", "--host", host, "--property", "ssd=true", "--property", "rack=7"
+    )
+    table = shell.manage("aggregate", "show", "fast").out
+    assert "ssd=true" in table
+    assert "rack=7" in table
+    assert not set("{}[]'") & set(table)
+    assert json.loads(shell.manage("aggregate", "list", "-f", "json").out)[0]["Hosts"] == [host]
