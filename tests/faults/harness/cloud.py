@@ -86,6 +86,8 @@ class Cloud:
         self._workers, self._hosts, self._with_agents, self._daemon = workers, hosts, agents, daemon
         self._host_options = {"build_seconds": 0.0, "memory_mb": 65536, "vcpus": 4096, **(host_options or {})}
         self.vhost = rabbit.create_vhost()
+        self.unread: tuple[str, ...] = ()
+        """Beginnings of the names of queues that nobody reads any more."""
         self.history = History()
         self._processes: list[subprocess.Popen[str]] = []
         self.parent: subprocess.Popen[str] | None = None
@@ -199,7 +201,7 @@ class Cloud:
         left = {
             name: queue["messages"] if queue["messages"] is not None else -1
             for name, queue in self.rabbit.queues(self.vhost).items()
-            if queue["messages"] != 0 and name not in ("scheduler.dead_letter", *self.ignored_queues)
+            if queue["messages"] != 0 and name != "scheduler.dead_letter" and not name.startswith(self.unread)
         }
         if rows := self.books.scalar("SELECT count(*) FROM sched_outbox"):
             left["outbox"] = rows
@@ -207,8 +209,6 @@ class Cloud:
         if lost := sum(uuid not in known for uuid in list(self.history.accepted)):
             left["unknown instances"] = lost
         return left
-
-    ignored_queues: tuple[str, ...] = ()
 
     def settle(self, seconds: float = 60.0) -> None:
         """Wait until nothing is left to do."""
