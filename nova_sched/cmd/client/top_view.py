@@ -73,7 +73,12 @@ def _bars(hosts: Sequence[Mapping[str, Any]], by: str) -> Table:
         bar = Text("█" * full + "·" * (BAR_CELLS - full), style=_colour(host, by))
         numbers = "unknown" if share is None else f"{host[free]:,} of {host[total]:,} {unit}"
         state = Text(host["state"], style="" if host["state"] == "up" else "bold red")
-        table.add_row(host["host"], bar, numbers, Text.assemble(state, f"  {host['instances']} guests"))
+        table.add_row(
+            host["host"],
+            bar,
+            numbers,
+            Text.assemble(state, f"  {host['instances']} guest{'' if host['instances'] == 1 else 's'}"),
+        )
     return table
 
 
