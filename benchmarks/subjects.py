@@ -100,7 +100,8 @@ def worker(
     """A worker of the service, with its configuration file in ``folder``."""
     path = folder / f"worker-{number}.conf"
     path.write_text(
-        f"[DEFAULT]\ntransport_url = {url}\nhost = scheduler-{number}\nservice_down_time = 86400\n{options}\n"
+        f"[DEFAULT]\ntransport_url = {url}\nhost = scheduler-{number}\nservice_down_time = 86400\n"
+        f"log_file = {folder}/worker-{number}.log\n{options}\n"
         f"[database]\nconnection = {database}\n"
         f"[delivery]\nquorum_queues = {quorum}\n",
         encoding="utf-8",

@@ -12,7 +12,6 @@ _BEGAN = time.monotonic()
 import argparse  # noqa: E402 - imports are what the first figure times
 import cProfile  # noqa: E402
 import json  # noqa: E402
-import logging  # noqa: E402
 import sys  # noqa: E402
 import threading  # noqa: E402
 from collections import Counter  # noqa: E402
@@ -88,7 +87,6 @@ def main() -> None:
     options = parser.parse_args()
     conf = build.parse(cfg.CONF, ["--config-file", options.config_file])
     logs.setup(conf, "benchmark")
-    logging.getLogger().setLevel(logging.WARNING)
     clock = StageClock()
     profile = cProfile.Profile(time.thread_time) if options.profile else None
     pulse = Pulse(profile)

@@ -27,7 +27,8 @@ QUIET_LEVELS = (
     "cotyledon=WARNING",
 )
 
-_SUSPICIOUS = re.compile(r"pass|token|secret|injected_files|user_data|auth|key|://[^/\s]*@", re.IGNORECASE)
+#: Without one of these in a line there is nothing to mask; every line is looked at, so plain words are looked for.
+_SUSPICIOUS = ("pass", "token", "secret", "injected_files", "user_data", "auth", "key", "@")
 _URL_CREDENTIALS = re.compile(r"(://[^:/\s@]*):[^\s]*@(?=[^@\s]*)")
 _LONG_SECRETS = re.compile(
     r"""(['"]?(?:injected_files|user_data)['"]?\s*[:=]\s*)(\[.*?\]|'[^']*'|"[^"]*"|[^\s,}]+)"""
@@ -36,7 +37,8 @@ _LONG_SECRETS = re.compile(
 
 def masked(text: str) -> str:
     """The text without passwords, tokens, keys, URL credentials, injected files and user data."""
-    if not _SUSPICIOUS.search(text):
+    lowered = text.lower()
+    if not any(word in lowered for word in _SUSPICIOUS):
         return text
     text = _URL_CREDENTIALS.sub(r"\1:***@", text)
     return strutils.mask_password(_LONG_SECRETS.sub(r"\1***", text))
