@@ -96,10 +96,13 @@ def parse(
     return conf
 
 
-def settings_from(conf: cfg.ConfigOpts, extras: Mapping[str, Any] = MappingProxyType({})) -> Settings:
+def settings_from(
+    conf: cfg.ConfigOpts, extras: Mapping[str, Any] = MappingProxyType({}), *, agents: bool = True
+) -> Settings:
     """Build the settings of a parsed ``conf``.
 
     :param extras: plugin options beside those of the groups named in ``[plugins] option_groups``.
+    :param agents: whether agents report to these settings, so that their interval must suit ``service_down_time``.
     :raises ConfigurationError: the first option with a wrong value, or two that contradict each other.
     """
     settings = Settings(
@@ -113,6 +116,8 @@ def settings_from(conf: cfg.ConfigOpts, extras: Mapping[str, Any] = MappingProxy
         agent=AgentSettings(**agent.SECTION.values(conf)),
         extras=MappingProxyType({**_extras(conf), **extras}),
     )
+    if agents:
+        _check_reports(settings)
     _cross_check(settings)
     _check_tls(conf, settings)
     return settings
@@ -177,7 +182,7 @@ def _check_tls(conf: cfg.ConfigOpts, settings: Settings) -> None:
         )
 
 
-def _cross_check(settings: Settings) -> None:
+def _check_reports(settings: Settings) -> None:
     interval, down_time = (
         settings.agent.report_interval_seconds,
         settings.scheduler.filters.service_down_time_seconds,
@@ -188,6 +193,9 @@ def _cross_check(settings: Settings) -> None:
             interval,
             f"less than service_down_time ({down_time}), or hosts would count as down between reports",
         )
+
+
+def _cross_check(settings: Settings) -> None:
     if settings.delivery.batch_max > settings.delivery.prefetch:
         raise ConfigurationError(
             "delivery.batch_max",

@@ -19,6 +19,8 @@ _DECIDING = (scheduler.SECTION, filters.SECTION, weighers.SECTION, trusted.SECTI
 def settings_from_mapping(config: Mapping[str, Any]) -> Settings:
     """Settings with these options set and everything else at its default.
 
+    Hosts may have any ``service_down_time`` here, unless the options say how often agents report.
+
     :param config: option names of nova.conf, ``group.option`` outside of ``[DEFAULT]``, later names as well; lists as
         sequences or comma texts, ``""`` is the empty list. Names that no option has are kept in ``extras``.
     :raises ConfigurationError: as :func:`~nova_sched.conf.build.settings_from`.
@@ -38,7 +40,7 @@ def settings_from_mapping(config: Mapping[str, Any]) -> Settings:
             conf.set_override(opt.dest, _plain(opt, value), group=None if group == "DEFAULT" else group)
         except Refused as refused:
             raise ConfigurationError(name, value, refused.expected) from None
-    return build.settings_from(conf, extras)
+    return build.settings_from(conf, extras, agents="report_interval" in config)
 
 
 def _known() -> dict[str, tuple[str, cfg.Opt]]:

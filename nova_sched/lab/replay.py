@@ -188,7 +188,7 @@ class _Replay:
             "request_spec_instance_uuids": sent["request_spec"]["instance_uuids"],
         }
         topology = sent["request_spec"]["instance_properties"].get("numa_topology")
-        if topology is not None:
+        if topology:
             cast["numa_topology"] = _parsed_topology(topology)
         return cast
 

@@ -64,12 +64,16 @@ class World:
     def claim(self, request: SchedulingRequest, placements: Iterable[Placement]) -> None:
         """Keep what these placements take of their hosts."""
         self._refresh()
-        pools = {number: self.table.pools(self.table.row_of(number) or 0) for number in self._rows}
+        left: dict[int, tuple[PciPool, ...] | None] = {}
         for placement in placements:
-            devices = _devices(placement, pools.get(placement.host_id))
+            number = placement.host_id
+            if number not in left:
+                row = self.table.row_of(number)
+                left[number] = self.table.pools(row) if row is not None else None
+            devices = _devices(placement, left[number])
             if placement.pci_pools is not None:
-                pools[placement.host_id] = placement.pci_pools
-            self._claims.append(_Claim(placement.host_id, self.now_seconds, request.amounts, devices))
+                left[number] = placement.pci_pools
+            self._claims.append(_Claim(number, self.now_seconds, request.amounts, devices))
 
     def host_states(self) -> dict[str, dict[str, float | None]]:
         """By host/node: what the next request would start from if no row changed."""

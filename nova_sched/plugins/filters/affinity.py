@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -29,7 +29,14 @@ class _HintedInstances(HostFilter):
         asked = request.hints.get(self.hint)
         if not asked:
             return ()
-        return (asked,) if isinstance(asked, str) else tuple(str(uuid) for uuid in asked)
+        if isinstance(asked, str):
+            return (asked,)
+        if not isinstance(asked, Collection):
+            raise RequestRefused(self.name, f"hint {self.hint} {clipped(asked)!r} is no list of instances")
+        return tuple(str(uuid) for uuid in asked)
+
+    def check(self, request: SchedulingRequest) -> None:
+        self._uuids(request)
 
     def _hosts(self, request: SchedulingRequest, facts: Facts) -> frozenset[str]:
         """Where they run; a caller who is no administrator knows the instances of the own project only."""

@@ -57,3 +57,10 @@ def test_max_attempts_below_one_is_refused(value):
 def test_names_of_plugins_are_kept_for_them():
     """Options that nobody registered are handed over as they are."""
     assert dict(settings_from_mapping({"mine.level": [1]}).extras) == {"mine.level": [1]}
+
+
+def test_a_down_time_needs_no_report_interval_to_suit():
+    """Hosts of a case have one heartbeat and no agents; options that name the interval are checked as for a daemon."""
+    assert settings_from_mapping({"service_down_time": 5}).scheduler.filters.service_down_time_seconds == 5
+    with pytest.raises(ConfigurationError):
+        settings_from_mapping({"service_down_time": 5, "report_interval": 10})
