@@ -172,7 +172,7 @@ class Show(ShowOne):
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """cliff's options; on a terminal long values are wrapped."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.set_defaults(fit_width=self.app.stdout.isatty())
+        parser.set_defaults(fit_width=self.app is not None and self.app.stdout.isatty())
         return parser
 
     def produce_output(
