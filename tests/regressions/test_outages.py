@@ -6,10 +6,13 @@ import threading
 import time
 from collections.abc import Sequence
 
+import amqp
 import pytest
 
 from nova_sched.errors import BusUnavailable
 from nova_sched.model.messages import Cast, Delivery, Event
+from nova_sched.rpc.bus.confirms import ConfirmedSender
+from nova_sched.rpc.bus.frames import Outgoing
 from nova_sched.rpc.bus.link import Link
 from nova_sched.rpc.bus.publisher import Publisher
 from nova_sched.rpc.bus.settings import LinkSettings
@@ -71,6 +74,59 @@ class _ClosedChannel:
 def test_a_channel_that_the_broker_closed_is_an_outage_and_not_a_fault_of_the_message() -> None:
     """Publishing on it raised struct.error, which no reconnection caught: a batch met by it ended in ERROR."""
     link = Link(LinkSettings(), "test")
-    link._channel = _ClosedChannel()
+    link._channel = _ClosedChannel()  # type: ignore[assignment]
     with pytest.raises(BusUnavailable, match="closed"):
         _ = link.channel
+
+
+def test_a_publisher_comes_back_after_an_outage_whose_pauses_are_longer_than_its_time_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each send waited for the reconnection pause anew, opened when its time was over, and gave up: for ever."""
+    settings = LinkSettings(reconnect_delay_seconds=0.6, reconnect_splay_seconds=0.0)
+    sender = ConfirmedSender(settings, "test")
+    link = sender._link
+    reachable = False
+    opened: list[float] = []
+
+    def connect(self: amqp.Connection, *_: object) -> None:
+        if not reachable:
+            raise ConnectionRefusedError("down")
+        opened.append(time.monotonic())
+        raise ConnectionRefusedError("enough seen")
+
+    monkeypatch.setattr(amqp.Connection, "connect", connect)
+    message = Outgoing("nova", "scheduler", b"{}", "message-1")
+    for _ in range(3):
+        with pytest.raises(BusUnavailable):
+            sender.send([message], 0.2)
+    reachable = True
+    until = time.monotonic() + 10
+    while not opened and time.monotonic() < until:
+        began = time.monotonic()
+        with pytest.raises(BusUnavailable):
+            sender.send([message], 0.2)
+    assert opened, "it never tried again"
+    assert opened[0] < began + 0.2, "it tried when its time was over"
+    assert link.retry_delay_seconds > 0
+    sender.close()
+
+
+def test_what_a_synchronous_method_read_counts_as_a_sign_of_life() -> None:
+    """The watchdog's questions kept the broker from sending heartbeats, and their answers were not heard: an idle
+    consumer took its connection for dead every two minutes."""
+    link = Link(LinkSettings(), "test")
+    connection = _Connection()
+    link._connection = connection  # type: ignore[assignment]
+    link._next_beat = time.monotonic() + 60
+    link._last_heard = time.monotonic() - 60
+    connection.bytes_recv += 1
+    link.beat()
+    link._last_heard = time.monotonic() - 60
+    with pytest.raises(ConnectionAbortedError, match="nothing heard"):
+        link.beat()
+
+
+class _Connection:
+    heartbeat = 2
+    bytes_recv = 0

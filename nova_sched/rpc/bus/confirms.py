@@ -180,8 +180,11 @@ class ConfirmedSender:
         link = self._link
         while not link.is_open:
             pause = link.retry_delay_seconds
-            if self._closing.wait(min(pause, max(0.0, deadline - time.monotonic()))):
+            left = deadline - time.monotonic()
+            if self._closing.wait(min(pause, max(0.0, left))):
                 raise BusUnavailable("closed")
+            if pause > left:
+                raise BusUnavailable("the broker cannot be reached")
             try:
                 link.open()
                 self._prepare(link.channel)

@@ -54,6 +54,8 @@ class Link:
         self._reader = FrameReader()
         self._next_beat = 0.0
         self._last_heard = 0.0
+        self._frames_heard = 0
+        self._retry_at: float | None = None
 
     @property
     def is_open(self) -> bool:
@@ -83,8 +85,15 @@ class Link:
 
     @property
     def retry_delay_seconds(self) -> float:
-        """How long to wait before the next ``open``; grows with failures in a row, with jitter."""
-        return self.settings.delay_seconds(self._failures, self._spread)
+        """How long to wait from now on before the next ``open``; grows with failures in a row, with jitter.
+
+        Counted from the first time it was asked for after an ``open``, so that callers whose own time is shorter than
+        the delay get there together.
+        """
+        now = time.monotonic()
+        if self._retry_at is None:
+            self._retry_at = now + self.settings.delay_seconds(self._failures, self._spread)
+        return max(0.0, self._retry_at - now)
 
     def open(self) -> None:
         """Connect to the next host of the URL, once.
@@ -95,6 +104,7 @@ class Link:
         host = self._hosts[self._cursor % len(self._hosts)]
         self._cursor += 1
         self._failures += 1
+        self._retry_at = None
         address = f"[{host.hostname}]" if ":" in host.hostname else host.hostname
         settings = self.settings
         connection = amqp.Connection(
@@ -131,6 +141,7 @@ class Link:
         self._reader = FrameReader()
         now = time.monotonic()
         self._last_heard = now
+        self._frames_heard = connection.bytes_recv
         self._next_beat = now + self._beat_interval
 
     def settled(self) -> None:
@@ -193,6 +204,9 @@ class Link:
         if self._connection is None or not self._connection.heartbeat:
             return
         now = time.monotonic()
+        # py-amqp counts frames under this name, those of synchronous methods, which it reads itself, included.
+        if self._connection.bytes_recv != self._frames_heard:
+            self._frames_heard, self._last_heard = self._connection.bytes_recv, now
         if now - self._last_heard > 2 * self._connection.heartbeat:
             raise ConnectionAbortedError(f"nothing heard from the broker for {now - self._last_heard:.0f} s")
         if now >= self._next_beat:

@@ -115,6 +115,10 @@ class Cloud:
         self.link_settings = driver.link_settings
         self.client = Client(self.link_settings, self.history)
 
+    def configure(self, options: Mapping[str, Any]) -> None:
+        """Other options for workers that are started from now on."""
+        self._config = self._write_config("workers", [n.port for n in self.rabbit.nodes], dict(options), False)
+
     def start(self) -> Cloud:
         """Start the workers, then the agents; returns when all listen and every host is known."""
         self.start_workers()
