@@ -484,6 +484,16 @@ def test_heartbeats_go_on_while_a_batch_is_held(bus: Bus) -> None:
     assert server._intake.listener._ledger._generation == before  # type: ignore[attr-defined]
 
 
+def test_an_idle_server_keeps_its_connection(bus: Bus) -> None:
+    """The watchdog's questions are answered often enough for the broker to send no heartbeats; they are life signs."""
+    transport = transports.get_transport(make_conf(heartbeat_timeout_threshold=1), bus.url)
+    server = bus.server(transport=transport)
+    before = server._intake.listener._ledger._generation  # type: ignore[attr-defined]
+    time.sleep(4)
+    assert server.consuming
+    assert server._intake.listener._ledger._generation == before  # type: ignore[attr-defined]
+
+
 def test_messages_of_the_recorded_topology_find_us(bus: Bus) -> None:
     """Exchanges, queues and bindings are those a Juno scheduler has, durable by default."""
     bus.server()
