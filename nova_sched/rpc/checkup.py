@@ -135,7 +135,10 @@ class _Checkup:
             return True
 
         try:
-            self._ask(publish)
+            if self._ask(publish) is None:
+                return wrong(
+                    "publishing", f"there is no exchange {exchange.name}", "start nova-sched-scheduler"
+                )
         except BusUnavailable as refused:
             return wrong("publishing", str(refused), RIGHTS)
         return fine("publishing", f"exchange {exchange.name} takes messages and confirms them")
