@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -58,6 +59,10 @@ class Bed:
         }
         try:
             yield made
+        except Exception:
+            for name, subject in made.items():
+                print(f"{name} said last:", subject.last_words(), sep="\n", file=sys.stderr)
+            raise
         finally:
             for subject in made.values():
                 subject.kill()

@@ -44,9 +44,12 @@ def usage(pid: int) -> Usage:
 class Subject:
     """A process of ``python -m benchmarks.<module>``; ``ready``: what it said when it began to serve."""
 
-    def __init__(self, module: str, arguments: Sequence[str], **environment: str) -> None:
+    def __init__(
+        self, module: str, arguments: Sequence[str], log: Path | None = None, **environment: str
+    ) -> None:
+        self._log = log
         self._process = subprocess.Popen(
-            [sys.executable, "-m", f"benchmarks.{module}", *arguments],
+            [sys.executable, "-W", "ignore", "-m", f"benchmarks.{module}", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -74,6 +77,12 @@ class Subject:
         lines = [line for line in out.splitlines() if line.startswith("{")]
         return json.loads(lines[-1]) if lines else {}
 
+    def last_words(self) -> str:
+        """The end of its log."""
+        if self._log is None or not self._log.exists():
+            return ""
+        return "\n".join(self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:])
+
     def kill(self) -> None:
         """End it at once; idempotent."""
         if self._process.poll() is None:
@@ -98,10 +107,10 @@ def worker(
     options: str = "",
 ) -> Subject:
     """A worker of the service, with its configuration file in ``folder``."""
-    path = folder / f"worker-{number}.conf"
+    path, log = folder / f"worker-{number}.conf", folder / f"worker-{number}.log"
     path.write_text(
         f"[DEFAULT]\ntransport_url = {url}\nhost = scheduler-{number}\nservice_down_time = 86400\n"
-        f"log_file = {folder}/worker-{number}.log\n{options}\n"
+        f"log_file = {log}\n{options}\n"
         f"[database]\nconnection = {database}\n"
         f"[delivery]\nquorum_queues = {quorum}\n",
         encoding="utf-8",
@@ -109,4 +118,4 @@ def worker(
     metrics = folder / "metrics"
     metrics.mkdir(exist_ok=True)
     arguments = ["--config-file", str(path)] + (["--profile", str(profile)] if profile else [])
-    return Subject("worker_subject", arguments, PROMETHEUS_MULTIPROC_DIR=str(metrics))
+    return Subject("worker_subject", arguments, log, PROMETHEUS_MULTIPROC_DIR=str(metrics))
