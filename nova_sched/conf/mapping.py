@@ -9,7 +9,7 @@ from oslo_config import cfg
 
 from nova_sched.conf import build, filters, opts, plugins, scheduler, trusted, weighers
 from nova_sched.conf.section import option_name, read
-from nova_sched.conf.types import Names, Refused, trimmed
+from nova_sched.conf.types import Names, Refused
 from nova_sched.errors import ConfigurationError
 from nova_sched.settings import Settings
 
@@ -56,7 +56,7 @@ def _known() -> dict[str, tuple[str, cfg.Opt]]:
 
 def _plain(opt: cfg.Opt, value: Any) -> Any:
     if isinstance(opt.type, Names) or opt.multi:
-        return trimmed([value] if isinstance(value, str) else value or ())
+        return Names()("" if value is None else value)
     return "" if value is None else value
 
 

@@ -122,6 +122,11 @@ def read(conf: cfg.ConfigOpts, group: str, opt: cfg.Opt) -> Any:
     """Value of a registered option. Raises ConfigurationError with option, value and expectation."""
     try:
         return conf[opt.dest] if group == "DEFAULT" else conf[group][opt.dest]
+    except cfg.NoSuchOptError:
+        name = option_name(group, opt.name)
+        raise ConfigurationError(
+            name, None, "a value without $name of an unknown option; $$ is a dollar"
+        ) from None
     except (cfg.ConfigSourceValueError, cfg.TemplateSubstitutionError, ValueError) as error:
         refused = _refusal(error)
         name = option_name(group, opt.name)

@@ -69,7 +69,7 @@ class Flag(types.Boolean):
     def __call__(self, value: Any) -> bool:
         """Return the truth value. Raises Refused."""
         try:
-            return bool(super().__call__(value))
+            return bool(super().__call__(value if isinstance(value, bool) else str(value)))
         except (TypeError, ValueError):
             raise Refused(value, self.expected()) from None
 
@@ -109,7 +109,9 @@ class Names(types.List):
         super().__init__(item_type=types.String())
 
     def __call__(self, value: Any) -> list[str]:
-        """Return the items."""
+        """Return the items. Raises Refused."""
+        if not isinstance(value, str | list | tuple):
+            raise Refused(value, self.expected())
         return trimmed([value] if isinstance(value, str) else value)
 
     def expected(self) -> str:

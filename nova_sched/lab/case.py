@@ -150,6 +150,14 @@ def seconds(text: str) -> float:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
+def moment(text: Any) -> float | None:
+    """As :func:`seconds`; None for what is no time, as a broken row may have it."""
+    try:
+        return seconds(text)
+    except (TypeError, ValueError):
+        return None
+
+
 def _instance(row: Mapping[str, Any]) -> InstanceFact:
     return InstanceFact(
         uuid=row["uuid"],

@@ -138,7 +138,8 @@ class _Replay:
         return result
 
     def _malformed(self, reason: str) -> dict[str, Any]:
-        uuids = self._given.request_spec.get("instance_uuids") or ()
+        given = self._given.request_spec.get("instance_uuids")
+        uuids = given if isinstance(given, list | tuple) else ()
         run = self._given.method == "run_instance"
         errors = [{"instance_uuid": uuid, "state": "error"} for uuid in uuids] if run else []
         events = [["ERROR", "scheduler.run_instance"] for _ in errors]

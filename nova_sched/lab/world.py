@@ -16,7 +16,7 @@ from nova_sched.hosts import pci
 from nova_sched.hosts.overlay import Overlay
 from nova_sched.hosts.schema import HOST_COLUMNS, HostDelta
 from nova_sched.hosts.table import HostTable
-from nova_sched.lab.case import Case, CaseRequest, seconds
+from nova_sched.lab.case import Case, CaseRequest, moment
 from nova_sched.model.decision import Placement
 from nova_sched.model.facts import Facts, GroupFact, InstanceFact
 from nova_sched.model.pci import PciPool
@@ -121,16 +121,14 @@ class World:
     def _read_rows(self) -> None:
         self._read_once = True
         for number, row in self._rows.items():
-            updated = row.get("updated_at")
+            updated = moment(row.get("updated_at"))
             own = [claim.at_seconds for claim in self._claims if claim.host_id == number]
-            if updated is not None and own and seconds(updated) < max(own):
+            if updated is not None and own and updated < max(own):
                 continue
             self._seen[number] = dict(row)
             if updated is not None:
                 self._claims = [
-                    claim
-                    for claim in self._claims
-                    if claim.host_id != number or claim.at_seconds > seconds(updated)
+                    claim for claim in self._claims if claim.host_id != number or claim.at_seconds > updated
                 ]
 
     def _refresh(self) -> None:
@@ -158,7 +156,7 @@ def _columns(number: int, row: Mapping[str, Any], claims: Sequence[_Claim]) -> d
         "id": number,
         "node": row["hypervisor_hostname"],
         "disabled": bool(service.get("disabled")),
-        "heartbeat_seconds": seconds(sign_of_life) if sign_of_life else None,
+        "heartbeat_seconds": moment(sign_of_life),
         "claimed_vcpus": sum(claim.amounts.vcpus for claim in own),
         "claimed_memory_mb": sum(claim.amounts.memory_mb for claim in own),
         "claimed_disk_mb": sum(claim.amounts.disk_mb for claim in own),

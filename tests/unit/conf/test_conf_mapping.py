@@ -64,3 +64,27 @@ def test_a_down_time_needs_no_report_interval_to_suit():
     assert settings_from_mapping({"service_down_time": 5}).scheduler.filters.service_down_time_seconds == 5
     with pytest.raises(ConfigurationError):
         settings_from_mapping({"service_down_time": 5, "report_interval": 10})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("isolated_hosts", 5),
+        ("isolated_images", True),
+        ("scheduler_default_filters", {"RamFilter": 1}),
+        ("metrics.required", {"a": 1}),
+        ("metrics.required", 7),
+        ("default_availability_zone", "$nowhere"),
+    ],
+)
+def test_values_of_another_type_are_refused(name, value):
+    """The refusal names the option; nothing else is raised."""
+    with pytest.raises(ConfigurationError) as caught:
+        settings_from_mapping({name: value})
+    assert caught.value.option == name
+
+
+@pytest.mark.parametrize(("value", "truth"), [(0, False), (1, True), ("no", False), ("On", True)])
+def test_flags_may_be_numbers(value, truth):
+    """As JSON may have them."""
+    assert settings_from_mapping({"metrics.required": value}).scheduler.weighers.metrics_required is truth
