@@ -24,7 +24,7 @@ from nova_sched.agent.outbox import Outbox
 from nova_sched.agent.ports import ReportClient, SchedulerClient
 from nova_sched.agent.reading import guest_of, is_forced, unmet_limits
 from nova_sched.errors import BusUnavailable
-from nova_sched.model.secrets import secrets_in, without
+from nova_sched.model.secrets import secrets_in, secrets_of_context, without
 from nova_sched.rpc import Target, expose
 
 LOG = logging.getLogger(__name__)
@@ -172,7 +172,7 @@ class ComputeManager:
             return
         except Exception as exc:
             trace = "".join(traceback.format_exception(exc))
-            told = without(trace, secrets_in(build.arguments, build.context))
+            told = without(trace, build.secrets)
             LOG.error("build of instance %s broke: %s", guest.uuid, told.rstrip())
             self._hypervisor.destroy(guest.uuid)
             self._after_failure(build, f"{type(exc).__name__}: {exc}")
@@ -205,7 +205,7 @@ class ComputeManager:
     def _give_back(self, build: _Build, reason: str) -> None:
         """Reschedule if the cast carried retry data and attempts are left, else report the failure."""
         guest = build.guest
-        told = without(reason, secrets_in(build.arguments, build.context))
+        told = without(reason, build.secrets)
         reason = strutils.mask_password(told)[:_REASON_MAX]
         LOG.warning("instance %s attempt %d failed: %s", guest.uuid, guest.attempt, reason)
         if build.retry is None or guest.attempt >= self._max_attempts:
@@ -232,6 +232,11 @@ class _Build:
     context: Mapping[str, Any]
     guest: Guest
     arguments: Mapping[str, Any]
+
+    @property
+    def secrets(self) -> set[str]:
+        """Texts of this build that no log and no reason may quote."""
+        return secrets_in(self.arguments) | secrets_of_context(self.context)
 
     @property
     def filter_properties(self) -> Mapping[str, Any]:

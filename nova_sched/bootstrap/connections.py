@@ -84,9 +84,11 @@ class Connections:
         return transport
 
     def scheduler(self, timeout_seconds: float = 60.0) -> SchedulerAPI:
-        """Client of the scheduler topic; its methods raise BusUnavailable."""
+        """Client of the scheduler topic; its methods raise BusUnavailable, and so does this when no broker is there."""
+        from nova_sched.rpc.factory import ensure_reachable
         from nova_sched.rpcapi import SchedulerAPI
 
+        ensure_reachable(self.transport)
         return SchedulerAPI(self.transport, self.settings.bus, timeout_seconds)
 
     def close(self) -> None:

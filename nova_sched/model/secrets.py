@@ -6,7 +6,7 @@ Patterns over texts cannot know where a password with quotes and line breaks in 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from typing import Any
 
 SECRET_WORDS = (
@@ -22,6 +22,43 @@ SECRET_WORDS = (
     "private",
 )
 """A value is secret when its key, in lower case, contains one of these; everything below it as well."""
+
+SHOWN_CONTEXT = frozenset(
+    {
+        "domain",
+        "domain_id",
+        "domain_name",
+        "global_request_id",
+        "instance_lock_checked",
+        "is_admin",
+        "is_admin_project",
+        "project",
+        "project_domain",
+        "project_domain_id",
+        "project_domain_name",
+        "project_id",
+        "project_name",
+        "quota_class",
+        "read_deleted",
+        "read_only",
+        "remote_address",
+        "request_id",
+        "resource_uuid",
+        "roles",
+        "show_deleted",
+        "system_scope",
+        "tenant",
+        "timestamp",
+        "user",
+        "user_domain",
+        "user_domain_id",
+        "user_domain_name",
+        "user_id",
+        "user_identity",
+        "user_name",
+    }
+)
+"""Keys of a context that others than its compute host may see: those of Juno and of today's oslo.context, no tokens."""
 
 MASK = "***"
 SHORTEST = 4
@@ -42,7 +79,15 @@ def secrets_in(*values: Any) -> set[str]:
     return found
 
 
-def without(text: str, secrets: set[str]) -> str:
+def secrets_of_context(context: Mapping[str, Any]) -> set[str]:
+    """Every text of a flat context (keys with or without ``_context_``) that is not meant to be shown."""
+    found: set[str] = set()
+    for key, value in context.items():
+        found.update(_hidden(value, str(key).removeprefix("_context_") not in SHOWN_CONTEXT))
+    return found
+
+
+def without(text: str, secrets: Set[str]) -> str:
     """The text with each secret masked, also as Python or JSON would have quoted it."""
     for secret in sorted(secrets, key=len, reverse=True):
         forms = {

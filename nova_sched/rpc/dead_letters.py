@@ -17,9 +17,16 @@ import amqp
 
 from nova_sched.errors import BusUnavailable, MalformedMessage
 from nova_sched.model.messages import Delivery
-from nova_sched.model.secrets import MASK, is_secret
+from nova_sched.model.secrets import MASK, SHOWN_CONTEXT, is_secret
 from nova_sched.rpc.bus.confirms import ConfirmedSender
-from nova_sched.rpc.bus.envelope import UNIQUE_ID, BodyLimits, Poison, decode_message, encode_message
+from nova_sched.rpc.bus.envelope import (
+    CONTEXT_PREFIX,
+    UNIQUE_ID,
+    BodyLimits,
+    Poison,
+    decode_message,
+    encode_message,
+)
 from nova_sched.rpc.bus.frames import Outgoing
 from nova_sched.rpc.bus.judge import DeadLetter
 from nova_sched.rpc.bus.link import LINK_ERRORS, Link
@@ -191,10 +198,15 @@ class DeadLetterReader:
 def masked(value: Any) -> Any:
     """A message without its secrets: what may be displayed."""
     if isinstance(value, Mapping):
-        return {key: MASK if item and is_secret(key) else masked(item) for key, item in value.items()}
+        return {key: MASK if item and _is_hidden(str(key)) else masked(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [masked(item) for item in value]
     return value
+
+
+def _is_hidden(key: str) -> bool:
+    of_context = key.startswith(CONTEXT_PREFIX)
+    return is_secret(key) or (of_context and key.removeprefix(CONTEXT_PREFIX) not in SHOWN_CONTEXT)
 
 
 def _read(message: amqp.Message) -> _Found:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from nova_sched.errors import BusUnavailable
 from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.crash import CrashPoint, no_crash
 from nova_sched.rpc.bus.driver import rabbit_driver
 from nova_sched.rpc.bus.judge import DeadLetterSink, LoggedDeadLetters
+from nova_sched.rpc.bus.link import Link
 from nova_sched.rpc.bus.publisher import CastWire, Publisher, RabbitCasts
 from nova_sched.rpc.bus.stock import StockCasts, StockEvents
 from nova_sched.rpc.dead_letters import DeadLetterBox, DeadLetterReader, letter_queue
@@ -66,3 +68,23 @@ def make_dead_letter_reader(transport: Any, bus: BusSettings) -> DeadLetterReade
         return None
     topology = driver.topology()
     return DeadLetterReader(driver.link_settings, letter_queue(bus.dead_letter_queue, topology), topology)
+
+
+def ensure_reachable(transport: Any) -> None:
+    """Try each host of the broker once. The library's client would try for ever, before any time-out of a call counts.
+
+    :raises BusUnavailable: none can be reached, or all refuse us.
+    """
+    driver = rabbit_driver(transport)
+    if driver is None:
+        return
+    link = Link(driver.link_settings, "nova-sched look")
+    for left in reversed(range(len(driver.link_settings.hosts))):
+        try:
+            link.open()
+        except BusUnavailable:
+            if not left:
+                raise
+        else:
+            link.farewell()
+            return

@@ -22,7 +22,7 @@ from nova_sched.model.decision import Decision, Placement, Refusal
 from nova_sched.model.explanation import Detail, Explanation
 from nova_sched.model.facts import Facts, GroupFact, InstanceFact
 from nova_sched.model.request import InstanceRef, SchedulingRequest
-from nova_sched.model.secrets import secrets_in, without
+from nova_sched.model.secrets import secrets_in, secrets_of_context, without
 from nova_sched.model.states import ERROR, ClaimKind
 from nova_sched.plugins.guard import PluginGuard
 from nova_sched.service.ports import Clock, DecisionRecord, Failed, Observer, Outcome, Placed
@@ -297,9 +297,8 @@ class Planner:
         """Plan of a request that broke the driver or could not be rendered: ERROR, or the call's exception."""
         uuids = ", ".join(request.uuids[:4])
         given = request.passthrough
-        secrets = secrets_in(
-            request.caller.wire, given.arguments, given.request_spec, given.filter_properties
-        )
+        secrets = secrets_in(given.arguments, given.request_spec, given.filter_properties)
+        secrets |= secrets_of_context(request.caller.wire)
         trace = without("".join(traceback.format_exception(fault)), secrets)
         LOG.error("%s %s of %s broke: %s", request.method, request.caller.request_id, uuids, trace.rstrip())
         self._observer.count("plugin_errors", plugin=_culprit(fault))

@@ -6,46 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from nova_sched.model.request import Caller
+from nova_sched.model.secrets import SHOWN_CONTEXT
 from nova_sched.wire.validate import NAME_MAX, insane
 
 _PREFIX = "_context_"
-
-#: Keys of a context that a notification may carry; those of Juno and of today's oslo.context. Tokens are not among them.
-EVENT_KEYS = frozenset(
-    {
-        "domain",
-        "domain_id",
-        "domain_name",
-        "global_request_id",
-        "instance_lock_checked",
-        "is_admin",
-        "is_admin_project",
-        "project",
-        "project_domain",
-        "project_domain_id",
-        "project_domain_name",
-        "project_id",
-        "project_name",
-        "quota_class",
-        "read_deleted",
-        "read_only",
-        "remote_address",
-        "request_id",
-        "resource_uuid",
-        "roles",
-        "show_deleted",
-        "system_scope",
-        "tenant",
-        "timestamp",
-        "user",
-        "user_domain",
-        "user_domain_id",
-        "user_domain_name",
-        "user_id",
-        "user_identity",
-        "user_name",
-    }
-)
 
 #: Keys that stay visible without their value, since consumers of Juno's notifications expect them to be there.
 _NULLED = frozenset({"auth_token"})
@@ -72,7 +36,7 @@ def caller(context: Mapping[str, Any]) -> Caller:
 def event_context(who: Caller) -> dict[str, Any]:
     """The part of the caller's context that a notification carries: an allow-list, tokens emptied."""
     wire = who.wire
-    kept = {key: value for key, value in wire.items() if key in EVENT_KEYS}
+    kept = {key: value for key, value in wire.items() if key in SHOWN_CONTEXT}
     kept.update(dict.fromkeys(_NULLED.intersection(wire)))
     kept.update((key, []) for key in _EMPTIED.intersection(wire))
     return kept

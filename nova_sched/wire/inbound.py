@@ -23,7 +23,7 @@ from nova_sched.model.request import (
     Passthrough,
     SchedulingRequest,
 )
-from nova_sched.model.secrets import secrets_in, without
+from nova_sched.model.secrets import secrets_in, secrets_of_context
 from nova_sched.model.states import BUILDING, IO_HEAVY_TASK_STATES
 from nova_sched.settings import Settings
 from nova_sched.wire import retry, validate
@@ -193,8 +193,11 @@ def _request(
         ignore_hosts=_names("ignore_hosts", given.get("ignore_hosts")),
         numa=instance_topology(properties.get("numa_topology")),
         pci_requests=pci_requests(given.get("pci_requests")),
-        error=without(
-            retry.exceeded(retry_data, settings.scheduler.max_attempts, instances), secrets_in(args, who.wire)
+        error=retry.exceeded(
+            retry_data,
+            settings.scheduler.max_attempts,
+            instances,
+            secrets_in(args) | secrets_of_context(who.wire),
         )
         if attempts.exceeded
         else None,

@@ -7,13 +7,14 @@ travels as it came, with the chosen host added (case fuzz_012).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any
 
 from oslo_utils import strutils
 
 from nova_sched.model.request import HostNode, InstanceRef, Retry
+from nova_sched.model.secrets import without
 from nova_sched.wire.validate import Refused, amount, text
 
 TRIED_MAX = 1000
@@ -44,16 +45,24 @@ def count(method: str, data: Mapping[str, Any], forced: bool, max_attempts: int)
     return Attempts(before + 1, uncounted, tried, exceeded=method == "prep_resize" and before > max_attempts)
 
 
-def exceeded(data: Mapping[str, Any], max_attempts: int, instances: tuple[InstanceRef, ...]) -> str:
-    """Reason of a request whose attempts are used up: the last real error first, so that it survives any cut."""
+def exceeded(
+    data: Mapping[str, Any],
+    max_attempts: int,
+    instances: tuple[InstanceRef, ...],
+    secrets: Set[str] = frozenset(),
+) -> str:
+    """Reason of a request whose attempts are used up: the last real error first, so that it survives any cut.
+
+    :param secrets: texts of the request that the compute may have quoted.
+    """
     named = f" for instance {instances[0].uuid}" if len(instances) == 1 else ""
     limit = f"Exceeded max scheduling attempts {max_attempts}{named}."
-    last = _last_error(data.get("exc"))
+    last = _last_error(data.get("exc"), secrets)
     return f"{last} -- {limit}" if last else limit
 
 
-def _extras(data: Mapping[str, Any], *without: str) -> dict[str, Any]:
-    return {key: value for key, value in data.items() if key not in ("num_attempts", "hosts", *without)}
+def _extras(data: Mapping[str, Any], *left_out: str) -> dict[str, Any]:
+    return {key: value for key, value in data.items() if key not in ("num_attempts", "hosts", *left_out)}
 
 
 def _tried(hosts: Any) -> tuple[HostNode, ...]:
@@ -74,12 +83,13 @@ def _pair(item: Any) -> HostNode:
     return (host, node)
 
 
-def _last_error(exc: Any) -> str:
+def _last_error(exc: Any, secrets: Set[str]) -> str:
     """Last line of what the compute said, masked and bounded; empty where it said nothing."""
     if isinstance(exc, list | tuple):
         exc = "\n".join(item for item in exc if isinstance(item, str))
     if not isinstance(exc, str):
         return ""
-    lines = [line.strip() for line in exc.splitlines() if line.strip()]
+    # First by value: a secret with quotes or line breaks in it would only be masked, or cut, in part.
+    lines = [line.strip() for line in without(exc, secrets).splitlines() if line.strip()]
     masked: str = strutils.mask_password(lines[-1][:_ERROR_TEXT_MAX]) if lines else ""
     return masked
