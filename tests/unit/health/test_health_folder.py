@@ -25,13 +25,13 @@ for number in range(2):
         observer = PrometheusObserver()
         observer.count("requests", 2, method="ping")
         observer.gauge("pending_requests", 5)
-        print(os.getpid(), flush=True)
+        print(f"{os.getpid()}\\n", end="", flush=True)
         os.write(writing, b"x")
         if number:
             time.sleep(60)
         os._exit(0)
     workers.append(pid)
-print("folder", path, flush=True)
+print(f"folder {path}\\n", end="", flush=True)
 if sys.argv[2] == "wait":
     time.sleep(60)
 while len(os.read(reading, 1)) and not told.append(1) and len(told) < 2:

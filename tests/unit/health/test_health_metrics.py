@@ -84,3 +84,28 @@ def test_a_name_outside_of_the_catalogue_is_a_fault():
     observer = PrometheusObserver(prometheus_client.CollectorRegistry())
     with pytest.raises(KeyError):
         observer.count("surprises")
+
+
+class Calls:
+    """An observer that counts how often it is called."""
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def _called(self, *args: object, **labels: object) -> None:
+        self.made += 1
+
+    count = observe = gauge = decided = _called
+
+
+@pytest.mark.parametrize("requests", [10, 40])
+def test_a_request_costs_a_constant_few_calls_of_the_observer(requests: int):
+    world = World(hosts=20)
+    calls = Calls()
+    world.observer = calls  # type: ignore[assignment]
+    world.start_process()
+    world.run(build(1000))
+    before = calls.made
+    world.run(*(build(number, memory_mb=64) for number in range(1, requests + 1)))
+    timed = (requests // 32) * 20
+    assert calls.made - before <= 3 * requests + 12 + timed
