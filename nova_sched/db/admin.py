@@ -15,6 +15,7 @@ from sqlalchemy.engine import Connection
 from nova_sched.db import claims as claim_rows
 from nova_sched.db.codec import text_of, value_of
 from nova_sched.db.engine import Database
+from nova_sched.db.instances import heartbeat_age
 from nova_sched.db.tables import (
     aggregate_hosts,
     aggregate_metadata,
@@ -36,7 +37,10 @@ class ServiceAdmin:
         self._database = database
 
     def list(self) -> list[Mapping[str, Any]]:
-        """``{host, disabled, disabled_reason, heartbeat_at, version, interval_seconds, nodes}`` by host."""
+        """``{host, disabled, disabled_reason, heartbeat_at, version, interval_seconds, nodes}`` by host.
+
+        ``heartbeat_age_seconds`` is by the database's clock, the one that liveness goes by.
+        """
         counted = (
             sa.select(hosts.c.host, sa.func.count().label("nodes"))
             .where(hosts.c.removed_at.is_(None))
@@ -46,7 +50,9 @@ class ServiceAdmin:
         names = ("host", "disabled", "disabled_reason", "heartbeat_at", "version", "interval_seconds")
         query = (
             sa.select(
-                *(services.c[name] for name in names), sa.func.coalesce(counted.c.nodes, 0).label("nodes")
+                *(services.c[name] for name in names),
+                heartbeat_age(self._database.dialect),
+                sa.func.coalesce(counted.c.nodes, 0).label("nodes"),
             )
             .select_from(services.outerjoin(counted, counted.c.host == services.c.host))
             .order_by(services.c.host)

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 
 from nova_sched.db import claims as claim_rows
 from nova_sched.db.engine import Database
-from nova_sched.db.sqltext import Statements
+from nova_sched.db.sqltext import Dialect, Statements
 from nova_sched.db.tables import PROPERTIES, faults, hosts, instance_events, instances, services
 from nova_sched.errors import InstanceNotFound
 from nova_sched.model.states import DELETED, ClaimState, EndReason
@@ -124,14 +124,16 @@ class InstanceDirectory:
             page = list(connection.execute(names).scalars())
             return [
                 _host(row)
-                for row in connection.execute(_hosts_query().where(hosts.c.host.in_(page))).mappings()
+                for row in connection.execute(
+                    _hosts_query(self._database.dialect).where(hosts.c.host.in_(page))
+                ).mappings()
             ]
 
         return self._database.read(read)
 
     def show_host(self, name: str) -> list[Mapping[str, Any]]:
         """One mapping per node of a host: reported columns, ``used_*``, ``claimed_*``, heartbeat, disabled and reason."""
-        query = _hosts_query().where(hosts.c.host == name)
+        query = _hosts_query(self._database.dialect).where(hosts.c.host == name)
         return [_host(row) for row in self._database.read(lambda c: c.execute(query).mappings().all())]
 
 
@@ -149,8 +151,19 @@ def _delete(connection: Connection, uuid: str) -> list[tuple[str, str]]:
     return [(host, uuid) for host in sorted(on_hosts)]
 
 
-def _hosts_query() -> sa.Select[Any]:
-    beat = (services.c.heartbeat_at, services.c.disabled, services.c.disabled_reason, services.c.version)
+def heartbeat_age(dialect: Dialect) -> sa.Label[Any]:
+    """Column ``heartbeat_age_seconds`` of a query over services, by the database's clock: liveness has no other."""
+    return (sa.literal_column(dialect.now) - services.c.heartbeat_at).label("heartbeat_age_seconds")
+
+
+def _hosts_query(dialect: Dialect) -> sa.Select[Any]:
+    beat = (
+        services.c.heartbeat_at,
+        heartbeat_age(dialect),
+        services.c.disabled,
+        services.c.disabled_reason,
+        services.c.version,
+    )
     joined = hosts.outerjoin(services, services.c.host == hosts.c.host)
     return (
         sa.select(hosts, *beat)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -60,13 +59,12 @@ class ShowHost(Show):
         return list(shown), list(shown.values())
 
 
-def state_of(host: Mapping[str, Any], down_seconds: float, now: float | None = None) -> str:
-    """``up``, ``down`` or ``disabled``; a heartbeat from the future (another clock) counts by its distance."""
+def state_of(host: Mapping[str, Any], down_seconds: float) -> str:
+    """``up``, ``down`` or ``disabled`` by the database's clock; a heartbeat from the future counts by its distance."""
     if host["disabled"]:
         return "disabled"
-    beat = host["heartbeat_at"]
-    age = None if beat is None else abs((time.time() if now is None else now) - beat)
-    return "up" if age is not None and age <= down_seconds else "down"
+    age = host["heartbeat_age_seconds"]
+    return "up" if age is not None and abs(age) <= down_seconds else "down"
 
 
 def _shown(host: Mapping[str, Any], down_seconds: float) -> dict[str, Any]:
