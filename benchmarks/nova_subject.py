@@ -50,17 +50,36 @@ def build_spec() -> objects.RequestSpec:
     """A plain request: 2 vCPUs, 2048 MB, 20 GB, one instance."""
     return objects.RequestSpec(
         flavor=objects.Flavor(
-            id=7, flavorid="42", name="lab.small", vcpus=2, memory_mb=2048, root_gb=20, ephemeral_gb=0, swap=0,
+            id=7,
+            flavorid="42",
+            name="lab.small",
+            vcpus=2,
+            memory_mb=2048,
+            root_gb=20,
+            ephemeral_gb=0,
+            swap=0,
             extra_specs={},
-        ),  # fmt: skip
+        ),
         image=objects.ImageMeta(properties=objects.ImageMetaProps()),
         instance_uuid="5a6e0000-0000-4000-8000-000000000001",
-        project_id="project-1", user_id="user-1", num_instances=1, availability_zone=None, scheduler_hints={},
-        instance_group=None, numa_topology=None, ignore_hosts=None, force_hosts=None, force_nodes=None,
-        pci_requests=objects.InstancePCIRequests(requests=[]), requested_destination=None, retry=None, limits=None,
-        request_level_params=objects.RequestLevelParams(), requested_resources=[],
+        project_id="project-1",
+        user_id="user-1",
+        num_instances=1,
+        availability_zone=None,
+        scheduler_hints={},
+        instance_group=None,
+        numa_topology=None,
+        ignore_hosts=None,
+        force_hosts=None,
+        force_nodes=None,
+        pci_requests=objects.InstancePCIRequests(requests=[]),
+        requested_destination=None,
+        retry=None,
+        limits=None,
+        request_level_params=objects.RequestLevelParams(),
+        requested_resources=[],
         is_bfv=False,
-    )  # fmt: skip
+    )
 
 
 def main() -> None:

@@ -12,10 +12,12 @@ import amqp
 from benchmarks import fleets
 from benchmarks.bed import Bed
 from benchmarks.bus import EXCHANGE, Room
+from benchmarks.checks import WrongOutcome
 from benchmarks.drain import together
 from benchmarks.latency import Stopwatch
 from benchmarks.messages import body
 from benchmarks.results import Results, p99
+from benchmarks.sql import Store
 
 HOSTS = 5000
 MANY_HOSTS = 10_000
@@ -79,7 +81,7 @@ class Agents(threading.Thread):
         self._channel = self._connection.channel()
         self._hosts = hosts
         self._stopping = threading.Event()
-        self._epoch = int(time.time()) + 1
+        self.epoch = int(time.time()) + 1
         self.sent = 0
 
     def run(self) -> None:
@@ -109,7 +111,7 @@ class Agents(threading.Thread):
         node = {"hypervisor_hostname": f"node-{number}", "values": values, "instances": None, "full": full}
         service = {
             "host": f"host-{number}",
-            "epoch": self._epoch,
+            "epoch": self.epoch,
             "seq": seq,
             "interval_seconds": INTERVAL_SECONDS,
         }
@@ -118,6 +120,17 @@ class Agents(threading.Thread):
             body(message), content_type="application/json", content_encoding="utf-8", delivery_mode=2
         )
         self._channel.basic_publish(sent, EXCHANGE, REPORTS)
+
+
+def _check_reports(store: Store, room: Room, hosts: int, epoch: int) -> None:
+    """Every host that reported is known to have done so. Raises WrongOutcome."""
+    until = time.monotonic() + 30.0
+    while room.depth(REPORTS) and time.monotonic() < until:
+        time.sleep(0.2)
+    while (found := store.heard(epoch)) < hosts:
+        if time.monotonic() > until:
+            raise WrongOutcome(f"{found} hosts were heard of {hosts}")
+        time.sleep(0.2)
 
 
 def reports(results: Results, bed: Bed) -> None:
@@ -141,6 +154,7 @@ def reports(results: Results, bed: Bed) -> None:
                 beside = stopwatch.pace(500_000, int(seconds * per_second), per_second)
                 spent, took = worker.usage.cpu_seconds - before, time.monotonic() - began
                 agents.stop()
+            _check_reports(store, room, min(agents.sent, MANY_HOSTS), agents.epoch)
             results.add("reports", MANY_HOSTS, subject, "CPU", max(0.0, spent - builds_cost) / took, "cores")
             results.add("reports", MANY_HOSTS, subject, "reports", agents.sent / took, "reports/s")
             delay = (p99(beside) - p99(alone)) * 1000

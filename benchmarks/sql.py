@@ -75,6 +75,11 @@ class Store:
         )
         return int(found)
 
+    def heard(self, epoch: int) -> int:
+        """Services whose newest report is of this epoch."""
+        query = sa.select(sa.func.count()).where(tables.services.c.epoch == epoch)
+        return int(self.database.read(lambda c: c.execute(query).scalar_one()))
+
     def claimed_mb(self) -> tuple[int, int]:
         """RAM that the hosts' columns say is claimed, and the sum of the claims themselves: equal, or something is wrong."""
 

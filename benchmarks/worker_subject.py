@@ -68,8 +68,8 @@ class Pulse:
         self._profile = profile
 
     def __call__(self, worker: Worker) -> None:
-        """First called before the first batch ends."""
-        if self._profile is not None:
+        """Called at the end of the start, by the main thread, and then before each batch ends."""
+        if self._profile is not None and threading.current_thread() is not threading.main_thread():
             self._profile.enable()
             self._profile = None
 
