@@ -300,9 +300,9 @@ def _amounts(properties: Mapping[str, Any], flavor: Flavor) -> Amounts:
 
 def _loads_disks(properties: Mapping[str, Any]) -> bool:
     """Whether the guest counts as an I/O-heavy operation of its host: being built, or moved or copied (case 053)."""
-    return (
-        properties.get("vm_state", BUILDING) == BUILDING
-        or properties.get("task_state") in IO_HEAVY_TASK_STATES
+    task = properties.get("task_state")
+    return properties.get("vm_state", BUILDING) == BUILDING or (
+        isinstance(task, str) and task in IO_HEAVY_TASK_STATES
     )
 
 

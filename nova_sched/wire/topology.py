@@ -121,7 +121,8 @@ def _pci_request(value: Any) -> PciRequest:
     item = unwrap(value)
     if not isinstance(item, dict):
         raise Refused("pci_requests: a request must be an object")
-    specs = [unwrap(spec) for spec in item.get("spec") or ()]
+    given = item.get("spec") or ()
+    specs = [unwrap(spec) for spec in given] if isinstance(given, list | tuple) else [given]
     if not all(isinstance(spec, dict) for spec in specs):
         raise Refused("pci_requests: spec must be a list of objects")
     count = amount("pci_requests count", item.get("count", 1), most=AMOUNT_MAX)

@@ -390,6 +390,19 @@ class TestObjects:
         assert run(arguments(pci_requests=wrapped)).pci_requests == wanted
         assert "pci_requests" in run(arguments(pci_requests=[{"count": -1}])).error
 
+    @pytest.mark.parametrize("spec", [1.5, True, "8086", ["8086"], {"vendor_id": "8086"}])
+    def test_a_pci_spec_is_a_list_of_objects(self, spec):
+        """One object stands for a list of one; anything else is refused."""
+        found = run(arguments(pci_requests=[{"count": 1, "spec": spec}]))
+        assert found.pci_requests if isinstance(spec, dict) else "pci_requests" in found.error
+
+    @pytest.mark.parametrize("state", [None, [], {}, 7, "spawning"])
+    def test_task_states_that_are_none_load_no_disks(self, state):
+        """Only the names of the heavy ones count."""
+        args = arguments()
+        args["request_spec"]["instance_properties"].update(vm_state="active", task_state=state)
+        assert run(args).amounts.io_ops == 0
+
     def test_rows_read_as_dictionaries(self):
         """extra_specs as key/value rows, as some releases send them."""
         args = arguments()
