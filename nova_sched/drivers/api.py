@@ -20,7 +20,8 @@ class SchedulerDriver(Protocol):
     """Decides; no I/O, no clock, no global random.
 
     ``name``: goes into records. ``needs``: facts to prefetch. ``refresh_period_seconds``: 0 = read what changed before
-    each batch; otherwise the host table may be that old.
+    each batch; otherwise the host table may be that old. A driver may have an attribute ``draws``: False says that it never
+    uses ``rng``, so that none is seeded for it.
     """
 
     name: str

@@ -74,6 +74,11 @@ class FilterDriver:
         return self._pipeline.filters
 
     @property
+    def draws(self) -> bool:
+        """Whether the generator of a decision is used at all."""
+        return self._settings.host_subset_size > 1 or self._settings.shuffle_best_same_weighed_hosts
+
+    @property
     def guard(self) -> PluginGuard:
         """What runs in plugin code right now, for a watchdog."""
         return self._guard

@@ -33,6 +33,9 @@ from nova_sched.settings import DeliverySettings
 LOG = logging.getLogger(__name__)
 REASON_MAX = 500
 
+#: For drivers that say they never draw: seeding a generator takes longer than some decisions.
+_UNUSED = np.random.default_rng(0)
+
 #: One decision of so many is measured plugin by plugin.
 PLUGINS_TIMED_EVERY = 32
 
@@ -110,6 +113,7 @@ class Planner:
         self.driver = driver
         guard: PluginGuard | None = getattr(driver, "guard", None)
         self._guarded = guard is not None
+        self._draws: bool = getattr(driver, "draws", True)
         self.guard = guard or PluginGuard()
         self._delivery = delivery
         self._clock = clock
@@ -127,9 +131,11 @@ class Planner:
                 return self._render(job, decision, decision.explanation, None, now)
             decision, explanation, after = self._decide(job, request, overlay, facts, stages)
             return self._render(job, decision, explanation, after.group, now)
-        except Exception as fault:
+        except Exception as raised:
             overlay.rollback(mark)
-            return self.broken(job, request, fault)
+            fault = raised
+        # Outside of the handler: the log appends an exception that is being handled, with whatever it quotes.
+        return self.broken(job, request, fault)
 
     def explain(self, job: Job, overlay: Overlay, facts: WaveFacts) -> DecisionRecord:
         """A dry run: the record of what would be decided now. Raises what the driver raises."""
@@ -190,7 +196,7 @@ class Planner:
     ) -> Decision:
         if request.error is not None:
             return _refused(self.driver, request, request.error)
-        rng = np.random.default_rng(seed)
+        rng = np.random.default_rng(seed) if self._draws else _UNUSED
         try:
             if self._guarded:
                 decision = self.driver.decide(request, overlay, facts, rng, detail)
