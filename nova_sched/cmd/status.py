@@ -10,12 +10,17 @@ from oslo_config import cfg
 from oslo_upgradecheck.upgradecheck import Code, Result, UpgradeCommands, register_cli_options
 from oslo_upgradecheck.upgradecheck import run as run_command
 
+from nova_sched.bootstrap import transports
 from nova_sched.cmd import exits
 from nova_sched.conf import build, check
 from nova_sched.db import schema
 from nova_sched.db.engine import Database
 from nova_sched.errors import SchedulerError
+from nova_sched.model.symptom import State
 from nova_sched.plugins.registry import load_driver
+from nova_sched.rpc.checkup import check_bus
+
+_OTHER_PROPERTIES = "other properties"
 
 
 def _answered(check: Callable[[Checks], Result]) -> Callable[[Checks], Result]:
@@ -72,11 +77,29 @@ class Checks(UpgradeCommands):
             Code.FAILURE, f"schema {found or 'empty'}, wanted {newest}: run nova-sched-manage db sync"
         )
 
+    @_answered
+    def _check_broker(self) -> Result:
+        """Exchanges and queues that exist must have the properties wanted, or the start is refused."""
+        settings = build.settings_from(self._conf)
+        transport = transports.rpc_transport(self._conf, settings)
+        try:
+            found = check_bus(transport, settings.bus)
+        finally:
+            transport.cleanup()
+        away = [one for one in found if one.check == "broker" and one.state is State.WRONG]
+        if away:
+            return Result(Code.WARNING, f"not looked at: {away[0].found}")
+        other = [one for one in found if one.state is State.WRONG and _OTHER_PROPERTIES in one.found]
+        if other:
+            return Result(Code.FAILURE, "; ".join(f"{one.found}: {one.remedy}" for one in other))
+        return Result(Code.SUCCESS)
+
     _upgrade_checks = (
         ("Configuration", _check_configuration),
         ("Plugins", _check_plugins),
         ("Legacy options", _check_legacy),
         ("Database schema", _check_schema),
+        ("Broker", _check_broker),
     )
 
 

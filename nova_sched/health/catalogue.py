@@ -74,7 +74,7 @@ COUNTERS = {
 HISTOGRAMS = {
     "stage": Metric(
         "histogram",
-        "Duration of one stage of a batch: refresh, decide, shadow, commit, publish.",
+        "Duration of one stage of a batch: prior, refresh, decide, shadow, commit, publish.",
         ("stage",),
         SLOW_BUCKETS,
     ),

@@ -63,6 +63,7 @@ class Sorter:
         self._crash_point("before_prior")
         since = self._clock.monotonic()
         priors = self._store.prior(list(uuids)) if uuids else {}
+        self._observer.observe("stage", self._clock.monotonic() - since, stage="prior")
         self._sort(jobs, priors, since)
         return jobs
 

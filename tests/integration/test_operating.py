@@ -57,7 +57,7 @@ def test_all_workers_are_counted_in_one_endpoint(cloud: Cloud):
     assert after[placed] - before.get(placed, 0) == 3
     assert sum(name.startswith("nova_sched_loop_monotonic_seconds") for name in after) == 2
     assert after['nova_sched_hosts{state="up"}'] == len(HOSTS)
-    for stage in ("refresh", "decide", "commit", "publish", "shadow"):
+    for stage in ("prior", "refresh", "decide", "commit", "publish", "shadow"):
         assert after[f'nova_sched_stage_seconds_count{{stage="{stage}"}}'] >= 1
     assert after["nova_sched_confirm_latency_seconds_count"] >= 1
     assert any(name.startswith("nova_sched_build_info{") for name in after)

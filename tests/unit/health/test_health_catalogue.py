@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import nova_sched
-from nova_sched.health.catalogue import CATALOGUE
+from nova_sched.health.catalogue import CATALOGUE, full_name
 
 ROOT = Path(nova_sched.__file__).parent
 KINDS = {"count": "counter", "observe": "histogram", "gauge": "gauge"}
@@ -43,6 +43,13 @@ def test_everything_in_the_catalogue_is_counted_somewhere():
     for place, _, name, _ in told():
         places[name].append(place)
     assert set(CATALOGUE) - set(places) == set()
+
+
+def test_the_documentation_lists_every_metric():
+    listed = (ROOT.parent / "doc" / "source" / "operate" / "examples" / "metrics.inc").read_text()
+    for name, metric in CATALOGUE.items():
+        assert f"``{full_name(name)}``" in listed
+        assert metric.help in listed
 
 
 def test_each_metric_says_what_it_is():
