@@ -130,3 +130,25 @@ def test_what_a_synchronous_method_read_counts_as_a_sign_of_life() -> None:
 class _Connection:
     heartbeat = 2
     bytes_recv = 0
+
+
+def test_a_refused_message_is_sent_again_on_another_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A channel that met a quorum queue without a leader refuses every message for ever; a fresh one works at once."""
+    sender = ConfirmedSender(LinkSettings(reconnect_delay_seconds=0.01, reconnect_splay_seconds=0.0), "test")
+    attempts: list[int] = []
+
+    def open_(deadline: float) -> None:
+        sender._forget_connection()
+
+    def attempt(deadline: float) -> None:
+        attempts.append(len([one for one in sender._verdicts if one is None]))
+        for tag, index in enumerate(at for at, one in enumerate(sender._verdicts) if one is None):
+            sender._waiting[tag + 1] = index
+        sender._on_ack(1, False)
+        sender._on_nack(len(sender._waiting) + 1, True)
+
+    monkeypatch.setattr(sender, "_ensure_open", open_)
+    monkeypatch.setattr(sender, "_attempt", attempt)
+    batch = [Outgoing("nova", "compute.h1", b"{}", f"message-{number}") for number in range(3)]
+    assert sender.send(batch, 5.0) == [Delivery.CONFIRMED] * 3
+    assert attempts == [3, 2, 1]

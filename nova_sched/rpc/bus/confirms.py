@@ -1,7 +1,8 @@
 """Publishing with pipelined confirms: a batch is written at once, then the broker's word on each message is awaited.
 
 A message is answered by a confirm; one that no queue took comes back (``basic.return``) before its confirm, matched by
-its ``message_id``. When the connection breaks, what is unconfirmed is sent again in order on the next one. Repeats are
+its ``message_id``. When the connection breaks or the broker refuses a message, what is unconfirmed is sent again in order on
+the next one. Repeats are
 therefore possible and receivers must know them by their ids; losses are not.
 """
 
@@ -238,8 +239,8 @@ class ConfirmedSender:
             if index is None:
                 continue
             if not accepted:
-                self._verdicts[index] = Delivery.UNKNOWN
-            elif self._batch[index].message_id in self._returned:
+                continue  # sent again: a channel that met a quorum queue without a leader refuses for ever
+            if self._batch[index].message_id in self._returned:
                 self._verdicts[index] = Delivery.UNDELIVERABLE
             else:
                 self._verdicts[index] = Delivery.CONFIRMED
