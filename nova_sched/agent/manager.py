@@ -165,23 +165,25 @@ class ComputeManager:
 
     def _build(self, build: _Build) -> None:
         guest = build.guest
+        failure: Exception | None = None
         try:
             self._hypervisor.build(guest)
-        except BuildError as exc:
-            self._after_failure(build, str(exc))
-            return
         except Exception as exc:
-            trace = "".join(traceback.format_exception(exc))
-            told = without(trace, build.secrets)
-            LOG.error("build of instance %s broke: %s", guest.uuid, told.rstrip())
+            failure = exc
+        # Logged outside of the handler: the log appends an exception that is being handled, with whatever it quotes.
+        if isinstance(failure, BuildError):
+            self._after_failure(build, str(failure))
+        elif failure is not None:
+            trace = without("".join(traceback.format_exception(failure)), build.secrets)
+            LOG.error("build of instance %s broke: %s", guest.uuid, trace.rstrip())
             self._hypervisor.destroy(guest.uuid)
-            self._after_failure(build, f"{type(exc).__name__}: {exc}")
-            return
-        if self._is_deleted(guest.uuid):
+            self._after_failure(build, f"{type(failure).__name__}: {failure}")
+        elif self._is_deleted(guest.uuid):
             self._hypervisor.destroy(guest.uuid)
+            self._soon()
         else:
             self._update(guest, "active")
-        self._soon()
+            self._soon()
 
     def _receive(self, guest: Guest) -> None:
         """Make the guest of a resize."""

@@ -75,8 +75,9 @@ class SayingOnce(logging.Formatter):
         summary = getattr(record, "error_summary", "")
         if not summary or record.exc_info:
             return text
-        cause = masked(summary.partition(": ")[2])
-        if cause and cause in record.getMessage():
+        name, _, cause = summary.partition(": ")
+        said = record.getMessage()
+        if (cause and masked(cause) in said) or name in said:
             text = text.removesuffix(f": {summary}")
         return masked(text)
 

@@ -318,7 +318,7 @@ def _image(value: Any, properties: Mapping[str, Any]) -> Image:
 
 
 def _hints(value: Any) -> Mapping[str, Any]:
-    """Scheduler hints with lists as tuples; null, missing and empty are no hints."""
+    """Scheduler hints with lists as tuples, doubles of texts left out; null, missing and empty are no hints."""
     if not value:
         return EMPTY
     hints = fields(value)
@@ -335,6 +335,9 @@ def _hint(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         if len(value) > HINT_VALUES_MAX:
             raise Refused(f"scheduler_hints {name[:64]}: more than {HINT_VALUES_MAX} values")
+        # A query is an expression: its words are no set.
+        if name != "query" and all(isinstance(item, str) for item in value):
+            return tuple(dict.fromkeys(value))
         return tuple(value)
     return value
 

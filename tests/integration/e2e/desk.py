@@ -66,10 +66,12 @@ class Desk:
                 queue, no_ack=True, callback=lambda m, queue=queue: self._take(queue, m)
             )
 
-    def put(self, body: str | bytes, routing_key: str = "scheduler", **properties: Any) -> None:
-        """Publish to ``nova`` exactly this and wait for the broker's word."""
+    def put(
+        self, body: str | bytes, routing_key: str = "scheduler", exchange: str = "nova", **properties: Any
+    ) -> None:
+        """Publish exactly this and wait for the broker's word."""
         message = amqp.Message(body, **{"content_type": "application/json", "delivery_mode": 2, **properties})
-        self._channel.basic_publish_confirm(message, "nova", routing_key)
+        self._channel.basic_publish_confirm(message, exchange, routing_key)
 
     def take(self, count: int, seconds: float = 15.0) -> list[Taken]:
         """The next ``count`` messages, in their order of arrival; fails when fewer come in time."""
