@@ -1,9 +1,8 @@
 """Publishing with pipelined confirms: a batch is written at once, then the broker's word on each message is awaited.
 
 A message is answered by a confirm; one that no queue took comes back (``basic.return``) before its confirm, matched by
-its ``message_id``. When the connection breaks or the broker refuses a message, what is unconfirmed is sent again in order on
-the next one. Repeats are
-therefore possible and receivers must know them by their ids; losses are not.
+its ``message_id``. When the connection breaks, or the broker refuses a message, what is unconfirmed is sent again in
+order on the next connection. Repeats are therefore possible and receivers must know them by their ids; losses are not.
 """
 
 from __future__ import annotations

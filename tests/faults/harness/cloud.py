@@ -36,8 +36,8 @@ from tests.faults.harness.recorder import Recorder
 from tests.faults.harness.sizes import PATIENCE, SEED
 
 ROOT = Path(__file__).parents[3]
-QUIET = ("scheduler", "scheduler_report", "faults.recorder")
-MEMORY_MB = 1 << 20
+STARTED = "worker [-] scheduling with "
+"""What a worker says once it consumes."""
 
 
 def until(condition: Callable[[], Any], seconds: float, what: str, look_seconds: float = 0.05) -> Any:
@@ -139,9 +139,14 @@ class Cloud:
         if self._daemon:
             program = "import sys; from nova_sched.cmd.scheduler import main; sys.exit(main())"
             command = [sys.executable, "-c", program, "--config-file", str(self._config)]
+        before = self.log().count(STARTED)
         parent = self.parent = self._run("workers", command, environment)
+
+        def consuming() -> bool:
+            return self.log().count(STARTED) >= before + workers or parent.poll() is not None
+
         try:
-            until(lambda: self.consumers() >= workers or parent.poll() is not None, 60, "the workers consume")
+            until(consuming, 60, "the workers consume")
             assert parent.poll() is None, "the parent of the workers has ended"
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.log_tail()}") from None
@@ -235,12 +240,12 @@ class Cloud:
 
     def log_tail(self, lines: int = 30) -> str:
         """The end of what the workers said."""
-        path = self.folder / "workers.out"
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:]) if path.exists() else ""
+        return "\n".join(self.log().splitlines()[-lines:])
 
     def log(self) -> str:
         """All that the workers said."""
-        return (self.folder / "workers.out").read_text(errors="replace")
+        path = self.folder / "workers.out"
+        return path.read_text(errors="replace") if path.exists() else ""
 
     def close(self) -> None:
         """End everything."""
