@@ -52,18 +52,27 @@ class Top(Act):
         if parsed_args.once or not terminal.is_terminal:
             terminal.print(frame(state, parsed_args.by, parsed_args.rows))
             return
-        with Live(frame(state, parsed_args.by, parsed_args.rows), console=terminal, screen=True) as live:
+        try:
+            self._draw(terminal, read, state, parsed_args)
+        except KeyboardInterrupt:
+            return
+
+    def _draw(
+        self,
+        terminal: Terminal,
+        read: Callable[[], Mapping[str, Any]],
+        state: Mapping[str, Any],
+        options: argparse.Namespace,
+    ) -> None:
+        with Live(frame(state, options.by, options.rows), console=terminal, screen=True) as live:
             while True:
-                try:
-                    time.sleep(max(0.2, parsed_args.interval))
-                except KeyboardInterrupt:
-                    return
+                time.sleep(max(0.2, options.interval))
                 stale = None
                 try:
                     state = read()
                 except SchedulerError as away:
                     stale = str(away)
-                live.update(frame(state, parsed_args.by, parsed_args.rows, stale), refresh=True)
+                live.update(frame(state, options.by, options.rows, stale), refresh=True)
 
     def _reader(self, url: str | None) -> Callable[[], Mapping[str, Any]]:
         if url is not None:

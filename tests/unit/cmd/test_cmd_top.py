@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import os
+import pty
 import re
+import signal
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 from rich.console import Console
 
 from nova_sched.cmd.client.top_view import NAMED_MAX, frame, free_share
+from nova_sched.db import schema
+from nova_sched.db.engine import Database
+from nova_sched.settings import DatabaseSettings
 
 
 def host(
@@ -74,3 +83,27 @@ def test_refusals_with_brackets_are_text_not_markup():
 def test_an_empty_cloud_and_a_service_that_does_not_answer_are_said():
     assert "no hosts have reported yet" in drawn([])
     assert "no answer: SQL is away" in drawn([host("a")], stale="SQL is away")
+
+
+def test_on_a_terminal_it_draws_until_it_is_interrupted(tmp_path: Path):
+    config = tmp_path / "nova-sched.conf"
+    connection = f"sqlite:///{tmp_path}/top.sqlite"
+    config.write_text(f"[DEFAULT]\ntransport_url = fake://\n[database]\nconnection = {connection}\n")
+    database = Database(DatabaseSettings(connection=connection))
+    schema.sync(database)
+    database.close()
+    code = "import sys; from nova_sched.cmd.client import main; sys.exit(main())"
+    words = ["--config-file", str(config), "top", "--interval", "0.2"]
+    pid, terminal = pty.fork()
+    if not pid:
+        os.execv(sys.executable, [sys.executable, "-c", code, *words])
+    seen = b""
+    while seen.count(b"no hosts have reported yet") < 2:
+        seen += os.read(terminal, 65536)
+    os.kill(pid, signal.SIGINT)
+    while (ended := os.waitpid(pid, os.WNOHANG)) == (0, 0):
+        with contextlib.suppress(OSError):
+            seen += os.read(terminal, 65536)
+    os.close(terminal)
+    assert os.waitstatus_to_exitcode(ended[1]) == 0
+    assert b"Traceback" not in seen
