@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import amqp
@@ -14,6 +14,14 @@ from tests.faults.harness.history import History, SeenCast, SeenEvent
 
 QUEUE = "faults.recorder"
 LINK_ERRORS = (OSError, amqp.AMQPError, ValueError, KeyError, AttributeError, TypeError)
+
+
+def named_in(payload: Mapping[str, Any]) -> tuple[str, ...]:
+    """uuids of the instances that an event speaks of."""
+    named = payload.get("instance_uuids") or [payload.get("instance_id") or payload.get("instance_uuid")]
+    if not any(named):
+        named = (payload.get("request_spec") or {}).get("instance_uuids") or []
+    return tuple(one for one in named if one)
 
 
 class Recorder:
@@ -118,10 +126,7 @@ class Recorder:
 
     def _event(self, body: bytes) -> None:
         event = json.loads(body)
-        payload = event.get("payload") or {}
-        named = payload.get("instance_uuids") or [payload.get("instance_id") or payload.get("instance_uuid")]
-        spec = payload.get("request_spec") or {}
-        uuids = tuple(one for one in (named if any(named) else spec.get("instance_uuids") or []) if one)
+        uuids = named_in(event.get("payload") or {})
         with self._history.lock:
             self._history.events.append(
                 SeenEvent(
