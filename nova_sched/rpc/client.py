@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import oslo_messaging
+from kombu.exceptions import KombuError
 
 from nova_sched.errors import BusUnavailable
 from nova_sched.rpc import errors
+
+#: The library lets kombu's own errors through where the very first connection fails.
+_UNSENT = (oslo_messaging.MessageDeliveryFailure, KombuError)
 
 
 class RpcClient:
@@ -53,7 +57,7 @@ class RpcClient:
             return self._client.prepare(version=version).call(dict(context), method, **arguments)
         except oslo_messaging.MessagingTimeout as error:
             raise BusUnavailable(f"no answer to {method} on topic {self._topic} in time") from error
-        except oslo_messaging.MessageDeliveryFailure as error:
+        except _UNSENT as error:
             raise BusUnavailable(f"{method} could not be sent: {error}") from error
         except Exception as error:
             translated = errors.from_remote(error)
@@ -88,7 +92,7 @@ class RpcClient:
             raise BusUnavailable(
                 f"no queue takes {method}: nobody has listened on topic {self._topic} yet"
             ) from error
-        except oslo_messaging.MessageDeliveryFailure as error:
+        except _UNSENT as error:
             raise BusUnavailable(f"{method} could not be sent: {error}") from error
 
 

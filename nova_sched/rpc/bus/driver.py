@@ -8,20 +8,30 @@ are listed in ``PRIVATE_NAMES`` and checked by a test, since they move between r
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import oslo_messaging
-from oslo_messaging._drivers.impl_rabbit import RabbitDriver
+from oslo_messaging._drivers.impl_rabbit import Connection, RabbitDriver
 
 from nova_sched.rpc.bus.confirms import ConfirmedSender
 from nova_sched.rpc.bus.crash import CrashPoint, no_crash
 from nova_sched.rpc.bus.intake import Intake, RabbitIntake, StockIntake
 from nova_sched.rpc.bus.listener import RabbitListener, Subscription
 from nova_sched.rpc.bus.replies import ReplyDesk
-from nova_sched.rpc.bus.settings import LinkSettings, Topology, read_link_settings, read_topology
+from nova_sched.rpc.bus.settings import (
+    DEFAULT_PORT,
+    LinkSettings,
+    Topology,
+    read_link_settings,
+    read_topology,
+)
 from nova_sched.service.ports import Observer
 
 PRIVATE_NAMES = (
     "oslo_messaging._drivers.impl_rabbit.RabbitDriver",
+    "oslo_messaging._drivers.impl_rabbit.Connection._transform_transport_url",
+    "oslo_messaging._drivers.amqpdriver.AMQPDriverBase._connection_pool",
+    "oslo_messaging._drivers.pool.ConnectionPool.connection_cls",
     "oslo_messaging.transport.Transport._driver",
     "oslo_messaging.transport.Transport._listen",
     "oslo_messaging._drivers.base.BaseDriver.conf",
@@ -30,8 +40,30 @@ PRIVATE_NAMES = (
 )
 
 
+class _QuotingConnection(Connection):  # type: ignore[misc]
+    """The library's connection, for any password: its own leaves the slashes of one as they are, and cannot read it then."""
+
+    def _transform_transport_url(
+        self,
+        url: Any,
+        host: Any,
+        default_username: str = "",
+        default_password: str = "",
+        default_hostname: str = "",
+    ) -> str:
+        user = quote(host.username or default_username, safe="")
+        password = quote(host.password or default_password, safe="")
+        name = host.hostname or default_hostname
+        name = f"[{name}]" if ":" in name and not name.startswith("[") else name
+        return f"amqp://{user}:{password}@{name}:{host.port or DEFAULT_PORT}/{quote(url.virtual_host or '', safe='')}"
+
+
 class LateAckRabbitDriver(RabbitDriver):  # type: ignore[misc]
     """Sends as the library does; takes messages with late acknowledgement through ``intake``."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._connection_pool.connection_cls = _QuotingConnection
 
     @property
     def link_settings(self) -> LinkSettings:
