@@ -132,7 +132,7 @@ class HostView:
         self._rows = rows
         self._size = len(frame.ids) if rows is None else len(rows)
         self._devices = devices
-        self._gathered: dict[str, Any] = {}
+        self._gathered: dict[Hashable, Any] = {}
         self.generation = generation
         self.now_seconds = now_seconds
 
@@ -212,6 +212,19 @@ class HostView:
                 self._frame.derived[key] = column
             return column
         return kept if self._rows is None else kept[self._rows]
+
+    def once(self, key: Hashable, compute: Callable[[HostView], Column | NDArray[np.bool_]]) -> NDArray[Any]:
+        """``compute(view)``, kept under ``key`` as long as this view of the whole table lives. Read-only.
+
+        For what all requests of a batch ask alike: ``compute`` may read anything but the amounts that a batch consumes.
+        """
+        if self._rows is not None:
+            return compute(self)
+        kept: NDArray[Any] | None = self._gathered.get(key)
+        if kept is None:
+            kept = self._gathered[key] = compute(self)
+            kept.flags.writeable = False
+        return kept
 
     def coded(self, name: str) -> Coded:
         """A text column by its name in ``schema``. Raises KeyError for other names."""

@@ -103,7 +103,8 @@ class HostWeigher(ABC):
     """Says how much a request likes each host that passed.
 
     ``per_row`` and ``needs`` as for filters; the value of a row depends on that row, the request and the facts only.
-    Multiplied by :meth:`multiplier`, one number or one per row (per-aggregate multipliers).
+    Multiplied by :meth:`multiplier`, one number or one per row (per-aggregate multipliers); it may depend on static parts of
+    the view only, and one number is kept until the table changes.
     ``counts_at_zero``: asked even while its multiplier is 0, because it may refuse requests or demote hosts.
     """
 

@@ -34,10 +34,27 @@ class Scorer:
         self.subset_size = max(1, subset_size)
         self._shuffle = shuffle
         self.guard = guard
+        self._plain_multipliers: dict[int, float] = {}
+        self._plain_of: tuple[object, int] = (None, -1)
 
     def weighing(self, request: SchedulingRequest) -> Weighing:
         """The weights of one request's hosts, round after round."""
         return Weighing(self, request)
+
+    def multiplier(self, index: int, view: HostView) -> float | Column:
+        """One number or one per row for weigher number ``index``; a plain number is asked for once per generation."""
+        if self._plain_of != (view.origin, view.generation):
+            self._plain_of = (view.origin, view.generation)
+            self._plain_multipliers.clear()
+        kept = self._plain_multipliers.get(index)
+        if kept is not None:
+            return kept
+        weigher = self.weighers[index]
+        found = self.guard.call(weigher.name, weigher.multiplier, view)
+        if isinstance(found, np.ndarray):
+            return checked_column(weigher.name, found, len(view))
+        number = self._plain_multipliers[index] = float(found)
+        return number
 
     def draw(self, scores: Scores, rng: np.random.Generator) -> int:
         """Position in ``scores.rows`` of the host to use: the best, or one of the best ``subset_size`` by chance."""
@@ -98,8 +115,8 @@ class Weighing:
         demoted: Mask | None = None
         parts: list[Part] = []
         for index, weigher in enumerate(self._scorer.weighers):
-            multiplier = self._multiplier(weigher, view)
-            if multiplier is None:
+            multiplier = self._scorer.multiplier(index, view)
+            if isinstance(multiplier, float) and multiplier == 0.0 and not weigher.counts_at_zero:
                 continue
             raw = self._raws.get(index)
             if raw is None or weigher.needs & moving:
@@ -139,13 +156,6 @@ class Weighing:
         positions, wanted = positions[there], wanted[there]
         found: Rows = positions[rows[positions] == wanted]
         return found
-
-    def _multiplier(self, weigher: HostWeigher, view: HostView) -> float | Column | None:
-        """One number or one per row; None when the weigher has no say."""
-        found = self._scorer.guard.call(weigher.name, weigher.multiplier, view)
-        if isinstance(found, np.ndarray):
-            return checked_column(weigher.name, found, len(view))
-        return None if found == 0.0 and not weigher.counts_at_zero else float(found)
 
     def _ask(self, weigher: HostWeigher, view: HostView, facts: Facts) -> _Raw:
         found = self._scorer.guard.call(weigher.name, weigher.raw, view, self._request, facts)

@@ -48,8 +48,11 @@ class ComputeFilter(HostFilter):
         return cls(settings.filters.service_down_time_seconds)
 
     def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
-        up: Mask = np.abs(view.now_seconds - view.heartbeat_seconds) <= self._down_time_seconds
-        return up & ~view.disabled
+        return view.once((self.name, self._down_time_seconds), self._up)
+
+    def _up(self, view: HostView) -> Mask:
+        alive: Mask = np.abs(view.now_seconds - view.heartbeat_seconds) <= self._down_time_seconds
+        return alive & ~view.disabled
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
         if view.disabled[row]:

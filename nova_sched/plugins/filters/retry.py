@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 
 from nova_sched.hosts.view import HostView
@@ -21,6 +23,9 @@ class RetryFilter(HostFilter):
         for host, node in request.tried:
             passes &= ~(view.on_hosts([host]) & view.on_nodes([node]))
         return passes
+
+    def cache_key(self, request: SchedulingRequest) -> Hashable | None:
+        return None if request.tried else ()
 
     def explain(self, view: HostView, row: int, request: SchedulingRequest, facts: Facts) -> str:
         return f"already tried: {view.hosts[row]}, node {view.nodes[row]}"

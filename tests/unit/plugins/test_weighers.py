@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from nova_sched.testing.builders import aggregate, host, request
+from nova_sched.drivers.filtering import FilterDriver
+from nova_sched.hosts.schema import Aggregate, HostDelta
+from nova_sched.model.facts import NO_FACTS
+from nova_sched.testing.builders import NOW_SECONDS, aggregate, host, request, table
 from nova_sched.testing.deciding import decide, hosts_chosen, reason_of, settings, weights
 
 LOW = host(
@@ -157,3 +161,21 @@ def test_broken_metric_is_unavailable(column):
     """An entry that lacks a field or has a text value is as none; the neighbour is unharmed."""
     found = weights(weighed(host("bad", metrics=column), M1, required=False, weight_of_unavailable=-5.0))
     assert found == {"m1": 1.0, "bad": 0.0}
+
+
+def test_a_multiplier_of_an_aggregate_made_later_counts_from_the_next_decision():
+    """Plain multipliers are kept while the table stays as it is, and no longer."""
+    chosen = settings(weighers=["RAMWeigher"])
+    driver = FilterDriver.from_settings(chosen)
+    made = table(LOW, HIGH)
+
+    def best() -> str:
+        decision = driver.decide(request(), made.overlay(), NO_FACTS, np.random.default_rng(1))
+        return decision.placements[0].host
+
+    assert best() == "high"
+    stacked = Aggregate(1, "stacked", frozenset({"low", "high"}), {"ram_weight_multiplier": "-1"})
+    made.apply(HostDelta({}, NOW_SECONDS, aggregates=[stacked]))
+    assert best() == "low"
+    made.apply(HostDelta({}, NOW_SECONDS, aggregates=[]))
+    assert best() == "high"
