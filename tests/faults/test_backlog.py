@@ -18,7 +18,9 @@ GROWTH_MB = 64
 def test_a_backlog_is_worked_off_in_order_within_bounded_memory(make_cloud: Callable[..., Cloud]) -> None:
     """Prefetch bounds what one worker holds, however much waits; one worker keeps the order."""
     options = {"delivery.prefetch": 200, "delivery.batch_max": 100}
-    cloud = make_cloud(workers=1, hosts=10, agents=False, options=options, host_options={"memory_mb": 1 << 30})
+    cloud = make_cloud(
+        workers=1, hosts=10, agents=False, options=options, host_options={"memory_mb": 1 << 30}
+    )
     cloud.start_workers()
     cloud.stop_workers()  # the queue is declared now, as in every cloud that ran once
     template = orders.run_instance(["0" * 36], unique_id="1" * 32)[2]
@@ -47,4 +49,6 @@ def test_a_backlog_is_worked_off_in_order_within_bounded_memory(make_cloud: Call
     cloud.history.accept(placed, 1)
     cloud.settle()
     cloud.check()
-    assert max(sizes) - sizes[0] < GROWTH_MB, f"resident memory grew from {sizes[0]:.0f} to {max(sizes):.0f} MB"
+    assert max(sizes) - sizes[0] < GROWTH_MB, (
+        f"resident memory grew from {sizes[0]:.0f} to {max(sizes):.0f} MB"
+    )

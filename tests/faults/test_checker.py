@@ -37,9 +37,7 @@ class Scene:
         self.history = History()
         for message in racer.bus.casts:
             uuid = message.arguments["instance"]["uuid"]
-            self.history.casts.append(
-                SeenCast(uuid, 1, str(message.server), time.time(), message.message_id)
-            )
+            self.history.casts.append(SeenCast(uuid, 1, str(message.server), time.time(), message.message_id))
             self.history.accept([uuid], 1)
         for event in racer.bus.events:
             if event.priority == "ERROR":
@@ -80,9 +78,7 @@ def _second_host(scene: Scene) -> None:
 
 def _event_twice(scene: Scene) -> None:
     event = scene.history.events[0]
-    scene.history.events.append(
-        SeenEvent(event.event_type, "ERROR", "another-id", event.uuids, event.at)
-    )
+    scene.history.events.append(SeenEvent(event.event_type, "ERROR", "another-id", event.uuids, event.at))
 
 
 @pytest.mark.parametrize(
@@ -96,10 +92,19 @@ def _event_twice(scene: Scene) -> None:
         (_event_twice, "2 distinct ERROR events"),
         (lambda s: s.sql("DELETE FROM sched_faults"), "without a fault"),
         (lambda s: s.sql("UPDATE sched_claims SET state = 'ended'"), "without a live claim"),
-        (lambda s: s.sql("UPDATE sched_hosts SET claimed_memory_mb = claimed_memory_mb + 1"), "its claims are"),
+        (
+            lambda s: s.sql("UPDATE sched_hosts SET claimed_memory_mb = claimed_memory_mb + 1"),
+            "its claims are",
+        ),
         (lambda s: s.sql("UPDATE sched_hosts SET claimed_memory_mb = 1501"), "is oversold"),
-        (lambda s: s.sql("UPDATE sched_instances SET deleted_at = 1"), "a live claim of an instance that ended"),
-        (lambda s: s.sql(f"UPDATE sched_faults SET message = '{SECRET}'"), "a secret is in sched_faults.message"),
+        (
+            lambda s: s.sql("UPDATE sched_instances SET deleted_at = 1"),
+            "a live claim of an instance that ended",
+        ),
+        (
+            lambda s: s.sql(f"UPDATE sched_faults SET message = '{SECRET}'"),
+            "a secret is in sched_faults.message",
+        ),
         (lambda s: s.history.accept([s.placed], 2), "attempt 2 was accepted"),
         (lambda s: s.history.deleted.add(s.placed), "was deleted and is building"),
     ],

@@ -25,7 +25,11 @@ def cloud(
     """One worker, so that what one message does to the next is seen; hosts without agents."""
     rabbit.repair()
     url = fresh_database(postgres)
-    options = {"delivery.max_message_bytes": 4 * 1024 * 1024, "delivery.prefetch": 200, "delivery.batch_max": 100}
+    options = {
+        "delivery.max_message_bytes": 4 * 1024 * 1024,
+        "delivery.prefetch": 200,
+        "delivery.batch_max": 100,
+    }
     folder = tmp_path_factory.mktemp("messages")
     cloud = Cloud(folder, rabbit, url, workers=1, hosts=6, agents=False, daemon=True, options=options)
     try:
@@ -49,7 +53,9 @@ def poison() -> dict[str, bytes]:
     return {
         "non-JSON": b"\x00\x01 not json",
         "empty": b"",
-        "wrong envelope": json.dumps({"oslo.version": "9.0", "oslo.message": envelope["oslo.message"]}).encode(),
+        "wrong envelope": json.dumps(
+            {"oslo.version": "9.0", "oslo.message": envelope["oslo.message"]}
+        ).encode(),
         "no message": json.dumps({"oslo.version": "2.0"}).encode(),
         "a list": b"[1, 2, 3]",
         "unknown method": wrapped({**inner, "method": "no_such_method", "_unique_id": uuid.uuid4().hex}),
@@ -137,9 +143,7 @@ def test_the_same_message_twice_redelivered_and_after_a_restart_is_one_build(clo
         assert rows[0][0] == 1
 
 
-def test_a_hundred_instances_with_room_for_sixty(
-    make_cloud: Callable[..., Cloud]
-) -> None:
+def test_a_hundred_instances_with_room_for_sixty(make_cloud: Callable[..., Cloud]) -> None:
     """Exactly 60 casts and 40 ERROR, one .start and one .end, launch indexes of the message's order."""
     cloud = make_cloud(workers=1, hosts=6, agents=False, host_options={"memory_mb": 1000}).start()
     uuids = orders.fresh(100)

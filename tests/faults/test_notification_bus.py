@@ -36,7 +36,9 @@ def test_placing_goes_on_at_the_same_rate(make_cloud: Callable[..., Cloud], rabb
         if number + 1 >= ROUNDS[0] and best[ill] <= best[well] * 1.2:
             break
     rates = {name: ROUND / best[cloud] for name, cloud in (("with", well), ("without", ill))}
-    assert best[ill] <= best[well] * 1.2, f"requests per second with and without the notification bus: {rates}"
+    assert best[ill] <= best[well] * 1.2, (
+        f"requests per second with and without the notification bus: {rates}"
+    )
     print(f"requests per second with and without the notification bus: {rates}")
     waiting = ill.books.scalar("SELECT count(*) FROM sched_outbox")
     assert waiting > 0, "ERROR events wait in the outbox"

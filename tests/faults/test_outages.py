@@ -69,12 +69,16 @@ def home(
 
 def test_all_connections_closed_by_an_operator(home: Home) -> None:
     """connection.close to everybody, agents and client included."""
-    home.survive(lambda load: assert_some(home.rabbit.close_connections(home.cloud.vhost)), SIZES.broker_faults)
+    home.survive(
+        lambda load: assert_some(home.rabbit.close_connections(home.cloud.vhost)), SIZES.broker_faults
+    )
 
 
 def test_all_connections_cut(home: Home) -> None:
     """No goodbye: the sockets are reset."""
-    home.survive(lambda load: assert_some(home.rabbit.drop_connections(home.cloud.vhost)), SIZES.broker_faults)
+    home.survive(
+        lambda load: assert_some(home.rabbit.drop_connections(home.cloud.vhost)), SIZES.broker_faults
+    )
 
 
 def test_half_open_connections(home: Home) -> None:
@@ -166,7 +170,9 @@ class Conflicts:
     @contextmanager
     def of(self, state: str) -> Iterator[None]:
         """Conflicts with this SQLSTATE."""
-        self._say(f"IF random() < 0.2 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '{state}'; END IF; RETURN NEW;")
+        self._say(
+            f"IF random() < 0.2 THEN RAISE EXCEPTION 'injected' USING ERRCODE = '{state}'; END IF; RETURN NEW;"
+        )
         try:
             yield
         finally:

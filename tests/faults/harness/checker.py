@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
@@ -43,7 +42,6 @@ class Checker:
     """One run's judge.
 
     :param ram_ratio: of the filters; the limit of a host is its memory times it.
-    :param undeliverable: instances may have been cast to several hosts of one attempt, if the others have no queue.
     """
 
     def __init__(self, history: History, books: Books, ram_ratio: float = 1.5) -> None:
@@ -190,9 +188,3 @@ def balanced(history: History) -> list[str]:
         elif event.event_type == "scheduler.run_instance.end":
             open_.subtract(event.uuids)
     return [uuid for uuid, amount in open_.items() if amount > 0]
-
-
-def payload_of(body: bytes) -> dict[str, object]:
-    """Payload of a recorded notification."""
-    found: dict[str, object] = json.loads(body)["payload"]
-    return found

@@ -117,7 +117,9 @@ class Cloud:
 
     def configure(self, options: Mapping[str, Any]) -> None:
         """Other options for workers that are started from now on."""
-        self._config = self._write_config("workers", [n.port for n in self.rabbit.nodes], dict(options), False)
+        self._config = self._write_config(
+            "workers", [n.port for n in self.rabbit.nodes], dict(options), False
+        )
 
     def start(self) -> Cloud:
         """Start the workers, then the agents; returns when all listen and every host is known."""
@@ -337,7 +339,9 @@ class Load:
     def more(self, amount: int) -> None:
         """Wait until so many more requests were accepted."""
         goal = self.sent + amount
-        until(lambda: self.sent >= goal or self._failure is not None, 90, f"{amount} more requests are accepted")
+        until(
+            lambda: self.sent >= goal or self._failure is not None, 90, f"{amount} more requests are accepted"
+        )
 
     def _run(self) -> None:
         try:
@@ -373,12 +377,12 @@ def kill(pid: int) -> None:
 
 def descriptors(pid: int) -> int:
     """Open descriptors of a process."""
-    return len(os.listdir(f"/proc/{pid}/fd"))
+    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def threads(pid: int) -> int:
     """Threads of a process."""
-    return len(os.listdir(f"/proc/{pid}/task"))
+    return sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
 
 
 def rss_mb(pid: int) -> float:

@@ -43,8 +43,6 @@ class History:
         self.order: list[str] = []
         self.deleted: set[str] = set()
         self.casts: list[SeenCast] = []
-        self.other_casts: list[tuple[str, str, str]] = []
-        """(method, host, uuid) of casts that are no builds."""
         self.events: list[SeenEvent] = []
 
     def accept(self, uuids: list[str], attempt: int) -> None:

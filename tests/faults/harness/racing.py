@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 import multiprocessing
-import random
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -66,7 +64,9 @@ class Racer:
     """One scheduler process without a broker."""
 
     def __init__(self, url: str) -> None:
-        self.database = Database(DatabaseSettings(connection=url, max_retries=30, retry_interval_seconds=0.01))
+        self.database = Database(
+            DatabaseSettings(connection=url, max_retries=30, retry_interval_seconds=0.01)
+        )
         self.bus = RecordingBus()
         self.settings = Settings(scheduler=SchedulerSettings(host_subset_size=1))
         self.batch = Batch(
@@ -116,11 +116,3 @@ def spread(racer: Racer, number: int, barrier: Any, groups: int) -> None:
     for group in range(groups):
         barrier.wait(120)
         racer.run(1, memory_mb=1, hints={"group": f"g{group}"})
-
-
-def mix(racer: Racer, number: int, barrier: Any, rounds: int, seed: str) -> None:
-    """Batches of any size, for deadlock hunting."""
-    chance = random.Random(f"{seed}/{number}")
-    barrier.wait(120)
-    for _ in itertools.repeat(None, rounds):
-        racer.run(chance.randint(1, 30), memory_mb=chance.choice([64, 128, 256]))

@@ -116,7 +116,6 @@ class Recorder:
         uuid = (arguments.get("instance") or {}).get("uuid", "")
         with self._history.lock:
             if inner["method"] != "run_instance":
-                self._history.other_casts.append((inner["method"], host, uuid))
                 return
             retry = (arguments.get("filter_properties") or {}).get("retry") or {}
             index = (arguments["request_spec"].get("instance_properties") or {}).get("launch_index")
