@@ -16,6 +16,7 @@ import orjson
 
 from nova_sched.errors import SchedulerError
 from nova_sched.hosts.schema import Aggregate
+from nova_sched.lab.case_form import mistake
 from nova_sched.model.facts import InstanceFact
 from nova_sched.model.request import Amounts
 
@@ -103,6 +104,8 @@ def load(path: str | Path) -> Case:
         data = orjson.loads(Path(path).read_bytes())
     except ValueError as error:
         raise BrokenCase(f"{path}: not JSON: {error}") from None
+    if wrong := mistake(data):
+        raise BrokenCase(f"{path}: not a case: {wrong}")
     try:
         return parse(data, Path(path).stem)
     except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -100,7 +100,7 @@ def _round(
 
 
 def _nobody_entered(trace: Sequence[Any]) -> bool:
-    return not trace or (len(trace) == 1 and not trace[0][1])
+    return not trace or (len(trace) == 1 and _is_list(trace[0]) and list(trace[0][1:]) == [[]])
 
 
 def _weights(one: Mapping[str, Any]) -> dict[str, float]:
@@ -128,7 +128,11 @@ def _differences(where: str, expected: Any, actual: Any) -> Iterator[Mismatch]:
         for key in sorted(expected.keys() | actual.keys()):
             if key not in expected or key not in actual:
                 yield Mismatch(f"{where}.{key}", expected.get(key, "<absent>"), actual.get(key, "<absent>"))
-            elif key in _UNORDERED or key == "pci_pools":
+            elif (
+                (key in _UNORDERED or key == "pci_pools")
+                and _is_list(expected[key])
+                and _is_list(actual[key])
+            ):
                 yield from _differences(f"{where}.{key}", _sorted(expected[key]), _sorted(actual[key]))
             else:
                 yield from _differences(f"{where}.{key}", expected[key], actual[key])
@@ -153,8 +157,8 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _sorted(values: Any) -> list[Any]:
-    return sorted(values or (), key=_in_key_order)
+def _sorted(values: Sequence[Any]) -> list[Any]:
+    return sorted(values, key=_in_key_order)
 
 
 def _in_key_order(value: Any) -> str:
