@@ -10,12 +10,20 @@ import pytest
 
 from nova_sched.testing.servers import PostgresServer, RabbitServer
 from tests.faults.harness.cloud import Cloud, fresh_database
-from tests.faults.harness.sizes import SEED
+from tests.faults.harness.sizes import LONG, SEED, SIZES
 
 
 def pytest_report_header() -> str:
     """Say how to repeat the run."""
     return f"fault tests: NOVA_SCHED_FAULTS_SEED={SEED}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Waits are bounded by the harness; the time limit of a whole test is only its last resort."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(0 if SIZES is LONG else 600))
 
 
 @pytest.fixture

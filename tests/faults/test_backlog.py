@@ -5,8 +5,6 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 
-import pytest
-
 from tests.faults.harness import orders
 from tests.faults.harness.cloud import Cloud, rss_mb, until
 from tests.faults.harness.sizes import SIZES
@@ -14,7 +12,6 @@ from tests.faults.harness.sizes import SIZES
 GROWTH_MB = 64
 
 
-@pytest.mark.timeout(3600)
 def test_a_backlog_is_worked_off_in_order_within_bounded_memory(make_cloud: Callable[..., Cloud]) -> None:
     """Prefetch bounds what one worker holds, however much waits; one worker keeps the order."""
     options = {"delivery.prefetch": 200, "delivery.batch_max": 100}
@@ -41,7 +38,12 @@ def test_a_backlog_is_worked_off_in_order_within_bounded_memory(make_cloud: Call
         sizes.append(rss_mb(pid))
         return len(cloud.history.casts) >= SIZES.backlog_drained
 
-    until(enough, 90, f"{SIZES.backlog_drained} of {SIZES.backlog} are placed", 0.2)
+    until(
+        enough,
+        max(90.0, SIZES.backlog_drained / 100),
+        f"{SIZES.backlog_drained} of {SIZES.backlog} are placed",
+        0.2,
+    )
     cloud.rabbit.purge(cloud.vhost, "scheduler")
     until(lambda: cloud.depth("scheduler") == 0, 60, "what the worker had in hand is done")
     placed = [cast.uuid for cast in cloud.history.casts]
