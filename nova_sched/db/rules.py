@@ -106,9 +106,7 @@ def _judge_failure(
 ) -> Accept | VerdictKind:
     ends: tuple[tuple[ClaimRow, EndReason], ...] = ()
     if outcome.ends_host_id is not None:
-        ended = next(
-            (c for c in claims if c.state is ClaimState.CLAIMED and c.host_id == outcome.ends_host_id), None
-        )
+        ended = next((c for c in claims if _is_undeliverable(c, outcome)), None)
         if ended is None:
             return VerdictKind.REPEAT
         ends = ((ended, EndReason.UNDELIVERABLE),)
@@ -124,6 +122,14 @@ def _judge_failure(
             if not ends and any(c.live and c.key == (outcome.instance.uuid, attempt) for c in claims):
                 return VerdictKind.REPEAT
     return Accept(ends=ends + _older(outcome, claims, skip=ends[0][0] if ends else None))
+
+
+def _is_undeliverable(claim: ClaimRow, outcome: Failed) -> bool:
+    """Whether this is the claim whose cast came back: a build's has the key of its attempt, a move's one of its own."""
+    uuid, attempt = outcome.instance.uuid, outcome.request.attempt
+    if claim.state is not ClaimState.CLAIMED or claim.host_id != outcome.ends_host_id:
+        return False
+    return claim.key == (uuid, attempt) if outcome.request.method == ORDERED else claim.uuid != uuid
 
 
 def _older(
