@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.table import Table
+from rich.text import Text
 
 from nova_sched.cmd.client.offline import Document
 from nova_sched.cmd.exits import Mismatch
@@ -63,26 +65,54 @@ class Replay(Document):
 
     def _show(self, path: str, results: Sequence[Mapping[str, Any]]) -> None:
         console = self.tables()
-        table = Table(title=path, title_justify="left", box=None, header_style="bold", pad_edge=False)
-        for head in ("#", "Method", "Outcome", "Instance", "Passed", "Chosen", "Weight", "Reason"):
-            table.add_column(head, overflow="fold")
         for number, result in enumerate(results, 1):
-            for row in _rows(result):
-                table.add_row(str(number), str(result.get("method", "")), result["outcome"], *row)
-        console.print(table)
+            title = f"{path}, request {number}: {result.get('method', '')} {result['outcome']}"
+            table = Table(
+                title=Text(title), title_justify="left", box=None, show_header=False, pad_edge=False
+            )
+            table.add_column(style="bold")
+            table.add_column(overflow="fold")
+            for name, text in _lines(result):
+                table.add_row(name, Text(text))
+            console.print(table)
 
 
-def _rows(result: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Instance, hosts that passed, choice, its weight, reason; one row per round."""
-    reasons = "; ".join(result.get("reasons", ()))
-    rows = []
+def _lines(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What happened, as (name, text): rounds, then what was sent; the members of ``expected`` in the words of a person."""
     for one in result.get("rounds", ()):
-        chosen = one.get("chosen")
-        weight = next(
-            (f"{w['weight']:.6g}" for w in one.get("weighed", ()) if [w["host"], w["node"]] == chosen), ""
+        yield f"round {one['index']}", one["instance_uuid"] or ""
+        for name, left in one["filter_trace"]:
+            yield f"  {name}", _hosts(left)
+        if "chosen" not in one:
+            continue
+        yield "  weights", ", ".join(f"{w['host']}/{w['node']} {w['weight']:.6g}" for w in one["weighed"])
+        yield "  choices", _hosts(one["choices"])
+        yield "  chosen", _hosts([one["chosen"]])
+        yield "  limits", _members(one["limits"])
+        yield "  after", _members(one["after"])
+    for cast in result.get("casts", ()):
+        retry = cast["filter_properties"].get("retry") or {}
+        tried = f", tried {_hosts(retry['hosts'])}" if retry else ""
+        yield (
+            "cast",
+            f"{cast['instance_uuid']} to {cast['host']}/{cast['node']}, index {cast['launch_index']}{tried}",
         )
-        name = "" if chosen is None else "/".join(str(part) for part in chosen)
-        rows.append(
-            (one["instance_uuid"] or "", str(len(one["filtered"])), name, weight, "" if chosen else reasons)
-        )
-    return rows or [("", "", "", "", reasons)]
+    for one in result.get("destinations", ()):
+        yield "destination", f"{one['host']}/{one['nodename']} {_members(one['limits'])}"
+    for error in result.get("instance_errors", ()):
+        yield "error", error["instance_uuid"] or ""
+    for reason in dict.fromkeys(result.get("reasons", ())):
+        yield "reason", reason
+    if events := result.get("notifications"):
+        yield "events", ", ".join(f"{priority} {event}" for priority, event in events)
+
+
+def _hosts(pairs: Sequence[Sequence[Any]]) -> str:
+    return ", ".join("/".join(str(part) for part in pair) for pair in pairs) or "none"
+
+
+def _members(found: Mapping[str, Any] | None) -> str:
+    def told(value: Any) -> str:
+        return f"{value:g}" if isinstance(value, float) and value < 1e6 else json.dumps(value, default=str)
+
+    return ", ".join(f"{name} {told(value)}" for name, value in sorted((found or {}).items())) or "none"

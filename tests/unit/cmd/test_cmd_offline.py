@@ -194,6 +194,29 @@ def test_replay_checks_cases_and_says_what_differs(shell, tmp_path: Path) -> Non
     assert "results[0].rounds[0].weighed" in ran.out
 
 
+def test_replay_tells_rounds_and_what_was_sent(shell) -> None:
+    """Filter by filter, weights, choice, limits, the state afterwards, casts, errors with their reason, and events."""
+    told = shell.client("replay", str(CASES / "juno" / "018_ram_fill_until_exhausted.json")).out
+    lines = {line.split("  ")[0].strip(): line for line in told.splitlines()}
+    assert "run_instance partial" in told
+    for head in (
+        "round 3",
+        "RamFilter",
+        "weights",
+        "choices",
+        "chosen",
+        "limits",
+        "after",
+        "cast",
+        "error",
+        "events",
+    ):
+        assert head in " ".join(lines), head
+    assert "p/p.lab 1, q/q.lab 0.555556" in told
+    assert "memory_mb 8000" in told
+    assert "RamFilter (not enough RAM" in told
+
+
 def test_replay_of_an_export_has_nothing_to_compare(shell, export: str) -> None:
     """No expectation is no mismatch."""
     ran = shell.client("replay", "--check", export)
