@@ -66,10 +66,11 @@ class Replay(Document):
     def _show(self, path: str, results: Sequence[Mapping[str, Any]]) -> None:
         console = self.tables()
         for number, result in enumerate(results, 1):
-            title = f"{path}, request {number}: {result.get('method', '')} {result['outcome']}"
-            table = Table(
-                title=Text(title), title_justify="left", box=None, show_header=False, pad_edge=False
+            console.print(
+                Text(f"{path}, request {number}: {result.get('method', '')} {result['outcome']}"),
+                soft_wrap=True,
             )
+            table = Table(box=None, show_header=False, pad_edge=False)
             table.add_column(style="bold")
             table.add_column(overflow="fold")
             for name, text in _lines(result):
