@@ -85,12 +85,13 @@ def raw(url: str, quorum: bool) -> Any:
     kombu: Any = importlib.import_module("kombu")
 
     arguments = {"x-queue-type": "quorum"} if quorum else None
-    connection = kombu.Connection(
-        url.replace("rabbit://", "amqp://"), transport_options={"confirm_publish": True}
-    )
+    address = url.replace("rabbit://", "amqp://")
+    connection = kombu.Connection(address)
+    # Waiting for a confirm reads the connection, so deliveries come by another one.
+    sending = kombu.Connection(address, transport_options={"confirm_publish": True})
     exchange = kombu.Exchange("nova", "topic", durable=True)
     queue = kombu.Queue("scheduler", exchange, "scheduler", durable=True, queue_arguments=arguments)
-    producer = connection.Producer(exchange=exchange)
+    producer = sending.Producer(exchange=exchange)
 
     def send(message: Any, key: str) -> None:
         producer.publish(message, routing_key=key, serializer="json", delivery_mode=2)
