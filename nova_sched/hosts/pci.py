@@ -64,7 +64,10 @@ def taken(before: Sequence[PciPool], after: Sequence[PciPool]) -> Pools:
 
 
 def subtract(pools: Sequence[PciPool], used: Iterable[PciPool]) -> Pools:
-    """The pools without the used devices; a use is matched to pools of equal tags, and never goes below zero."""
+    """The pools without the used devices; a use is matched to pools of equal tags, and never goes below zero.
+
+    Pools emptied by a use are left out, as by :func:`take`; those that were empty before stay.
+    """
     open_uses = list(used)
     left: list[PciPool] = []
     for pool in pools:
@@ -74,6 +77,6 @@ def subtract(pools: Sequence[PciPool], used: Iterable[PciPool]) -> Pools:
                 served = min(count, use.count)
                 count -= served
                 open_uses[index] = PciPool(use.count - served, use.tags)
-        if count:
+        if count or not pool.count:
             left.append(PciPool(count, pool.tags))
     return tuple(left)

@@ -118,3 +118,9 @@ def test_what_was_taken_subtracts_to_what_is_left() -> None:
     used = pci.taken(pools, left)
     assert [(pool.count, pool.tags) for pool in used] == [(2, NIC), (1, {"vendor_id": "15b3"})]
     assert pci.subtract(pools, used) == left
+
+
+def test_pools_that_were_empty_before_stay_as_the_row_has_them() -> None:
+    """Claims on a host leave out the pools that they emptied, and no others."""
+    empty, full, other = PciPool(0, {"a": 1}), PciPool(2, {"a": 2}), PciPool(1, {"a": 3})
+    assert pci.subtract((empty, full, other), [full]) == (empty, other)
