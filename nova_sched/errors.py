@@ -21,6 +21,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 
 
 class SchedulerError(Exception):
@@ -123,8 +124,11 @@ class ConfigurationError(SchedulerError):
 class UnknownPlugin(ConfigurationError):
     """A driver, filter or weigher name that neither entry points nor an import resolve."""
 
-    def __init__(self, option: str, value: object, known: Iterable[str]) -> None:
-        super().__init__(option, value, "one of " + ", ".join(sorted(known)) + ", or a dotted path")
+    def __init__(self, option: str, value: object, known: Iterable[str], why: str = "") -> None:
+        names = sorted(known)
+        near = get_close_matches(str(value), names, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        super().__init__(option, value, f"one of {', '.join(names)}, or a dotted path{why}{hint}")
 
 
 class StoreUnavailable(SchedulerError):

@@ -99,6 +99,12 @@ class Database:
         self._pid = 0
 
     @property
+    def _place(self) -> str:
+        """The file, or the server and its database; no credentials."""
+        place = "/".join(filter(None, (self.url.host, self.url.database)))
+        return place or self.url.get_backend_name()
+
+    @property
     def engine(self) -> Engine:
         """The engine for writing transactions, of this very process."""
         return self._own_engines()[0]
@@ -159,7 +165,7 @@ class Database:
                     reconnected = True
                     continue
                 elif is_away(error):
-                    raise StoreUnavailable(_text(error)) from error
+                    raise StoreUnavailable(f"{self._place}: {_text(error)}") from error
                 else:
                     raise
             except Again as error:

@@ -150,10 +150,10 @@ def _resolve(kind: str, name: str, option: str) -> Any:
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except AttributeError:
-        raise UnknownPlugin(option, name, points) from None
+        raise UnknownPlugin(option, name, points, f" ({module_name} has no {attribute})") from None
     except ModuleNotFoundError as missing:
         if missing.name is not None and f"{module_name}.".startswith(f"{missing.name}."):
-            raise UnknownPlugin(option, name, points) from None
+            raise UnknownPlugin(option, name, points, f" (no module {missing.name})") from None
         raise _broken(option, name, missing) from missing
     except Exception as broken:
         raise _broken(option, name, broken) from broken

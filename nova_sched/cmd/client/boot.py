@@ -16,6 +16,7 @@ from nova_sched.rpcapi import SchedulerAPI
 FINAL_STATES = ("active", "error", "deleted")
 _COLUMNS = ("ID", "State", "Host", "Node", "Attempt", "Fault")
 _LOOK_SECONDS = 0.25
+CALL_SECONDS = 60.0
 
 
 class Boot(List):
@@ -46,7 +47,8 @@ class Boot(List):
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[Sequence[str], list[tuple[Any, ...]]]:
         """The instances asked for, with what became of them where that was waited for."""
         request = request_from(parsed_args, parsed_args.name)
-        api = self.app.connections.scheduler()
+        waited = CALL_SECONDS if parsed_args.wait is None else min(CALL_SECONDS, max(1.0, parsed_args.wait))
+        api = self.app.connections.scheduler(waited)
         api.run_instance(
             request.context,
             request.request_spec,

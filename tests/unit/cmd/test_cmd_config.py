@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 JUNO = Path(__file__).parents[2] / "golden" / "conf" / "juno_nova.conf"
 
 
@@ -56,3 +58,21 @@ def test_misspelt_option_is_remarked(shell):
     shell.write("[delivery]\nprefetsch = 100")
     ran = shell.manage("config", "check", "-f", "json")
     assert any("did you mean prefetch?" in row["Remark"] for row in json.loads(ran.out))
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "hint"),
+    [
+        ("scheduler_default_filters", "RamFiltr", "did you mean RamFilter?"),
+        (
+            "scheduler_driver",
+            "nova_sched.drivers.filtering.FilterDrivr",
+            "nova_sched.drivers.filtering has no FilterDrivr",
+        ),
+        ("scheduler_driver", "no_such_folder.mine.Driver", "no module no_such_folder"),
+    ],
+)
+def test_unknown_plugin_says_what_is_wrong_with_its_name(shell, option, name, hint):
+    """A typo, a class that is not in its module, a module that is not there."""
+    shell.write(f"[DEFAULT]\n{option} = {name}")
+    assert hint in shell.manage("plugins", "check").err

@@ -76,6 +76,14 @@ def test_database_that_is_away_exits_3(shell):
     assert "s3cret" not in ran.err
 
 
+def test_database_file_that_cannot_be_opened_is_named(shell):
+    """SQLite itself does not say which."""
+    shell.config.write_text("[database]\nconnection = sqlite:////nowhere/sched.sqlite")
+    ran = shell.manage("db", "sync")
+    assert ran.code == 3
+    assert "/nowhere/sched.sqlite" in ran.err
+
+
 def test_commands_ask_for_db_sync_on_an_old_schema(shell):
     """The remedy stands in the error."""
     ran = shell.manage("service", "list")
