@@ -10,8 +10,8 @@ from tests.faults.harness.cloud import Cloud, kill, until
 from tests.faults.harness.sizes import PATIENCE, SIZES, chance
 
 POINTS = (
-    "before_decode", "after_take", "before_prior", "before_decide", "before_commit", "after_commit", "before_publish",
-    "after_publish", "after_confirm", "after_sent", "before_ack", "after_ack",
+    "before_decode", "after_take", "before_decide", "before_commit", "after_commit", "before_publish", "after_confirm",
+    "after_sent", "before_ack", "after_ack",
 )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from tests.faults.harness.cloud import Cloud, until
 from tests.faults.harness.proxy import Proxy
 from tests.faults.harness.sizes import chance
 
-ROUND = 150
-ROUNDS = (4, 16)
+ROUND = 100
+ROUNDS = (3, 16)
 """At least, and at most until the best rounds are near each other: other work on the machine is no fault of ours."""
 
 

@@ -14,6 +14,7 @@ def test_reload_and_stop_under_load_lose_nothing(make_cloud: Callable[..., Cloud
     cloud = make_cloud(workers=2, hosts=4, agents=False, daemon=True).start()
     with Load(cloud, lambda: [orders.run_instance(orders.fresh(2)) for _ in range(5)]) as load:
         assert cloud.parent is not None
+        cloud.configure({"DEFAULT.scheduler_host_subset_size": 2})
         cloud.parent.send_signal(signal.SIGHUP)
         until(lambda: "deciding with the new settings" in cloud.log(), 30, "a worker has reloaded")
         load.more(20)

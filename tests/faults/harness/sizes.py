@@ -26,7 +26,7 @@ class Sizes:
 
 SHORT = Sizes()
 LONG = Sizes(
-    kills_per_point=84,  # twelve points: 1,008 in all
+    kills_per_point=100,  # ten points: 1,000 in all
     random_kill_requests=100_000,
     broker_faults=20,
     leader_kills=20,
