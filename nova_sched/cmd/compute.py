@@ -12,7 +12,7 @@ from importlib.metadata import version
 from oslo_config import cfg
 
 from nova_sched.agent import Agent, SimulatedHypervisor
-from nova_sched.bootstrap import logs, transports
+from nova_sched.bootstrap import gmr, logs, transports
 from nova_sched.cmd import exits
 from nova_sched.conf import build
 from nova_sched.errors import SchedulerError
@@ -36,6 +36,7 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
         logs.setup(conf, version("nova_sched"))
         for line in said:
             LOG.warning("%s", line)
+        gmr.setup(conf)
         return run(make_agent(conf, settings), settings, stopping)
     except SchedulerError as error:
         print(f"nova-sched-compute: {exits.one_line(error)}", file=sys.stderr)

@@ -22,7 +22,7 @@ from importlib.metadata import version
 import cotyledon
 from oslo_config import cfg
 
-from nova_sched.bootstrap import logs
+from nova_sched.bootstrap import gmr, logs
 from nova_sched.bootstrap.processes import EXIT_FATAL, HealthProcess, Launch, SchedulerProcess
 from nova_sched.bootstrap.reloading import Reloader
 from nova_sched.cmd import exits
@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
         return exits.exit_code(error)
     for line in said:
         LOG.warning("%s", line)
+    gmr.setup(conf)
     return _Daemon(Launch(conf, reloader)).run()
 
 

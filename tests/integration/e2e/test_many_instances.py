@@ -249,6 +249,19 @@ def test_a_dead_agent_is_not_chosen_once_it_counts_as_down(site: Site) -> None:
 
 
 @on_sqlite
+def test_a_start_after_a_long_outage_hears_the_agents_before_it_decides(site: Site) -> None:
+    """Every host counts as down by what SQL says; the reports that waited are applied before the build that waited."""
+    terminate(site.daemon)
+    with site.deployment.database.engine.begin() as connection:
+        connection.exec_driver_sql("UPDATE sched_services SET heartbeat_at = heartbeat_at - 100000")
+    request = Request(memory_mb=MEMORY_MB)
+    site.boot(request)
+    site.daemon.start()
+    (row,) = site.ended(request.uuids).values()
+    assert row["vm_state"] == "active"
+
+
+@on_sqlite
 def test_the_daemon_ends_in_good_order(site: Site) -> None:
     """SIGTERM twice within a millisecond while idle: the end comes at once, without a traceback, and leaves nobody."""
     children = site.deployment.workers(site.daemon)

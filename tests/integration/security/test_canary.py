@@ -186,13 +186,14 @@ def done(site: Site) -> Site:
     site.ends("built", "active")
     for path in ("reschedule", "no host", "exhausted", "exception", "absurd", "absurd password"):
         site.ends(path, "error")
-    for process in [*site.deployment.workers(site.daemon)]:
-        os.kill(process.pid, signal.SIGUSR2)
-    reports = len(site.deployment.workers(site.daemon))
-    until(
-        lambda: site.deployment.log(site.daemon).count("Guru Meditation") >= reports,
-        "the reports are written",
-    )
+    pids = [process.pid for process in site.deployment.workers(site.daemon)]
+    for pid in (*pids, site.daemon.pid, site.agent.pid):
+        os.kill(pid or 0, signal.SIGUSR2)
+    for process, reports in ((site.daemon, len(pids) + 1), (site.agent, 1)):
+        until(
+            lambda: site.deployment.log(process).count("Guru Meditation") >= reports,  # noqa: B023 (asked at once)
+            lambda: f"{reports} reports are written:\n{process.log_tail()}",  # noqa: B023
+        )
     site.taken = site.desk.take(30) + site.desk.drain(1.0)
     return site
 
