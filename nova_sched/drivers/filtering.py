@@ -9,7 +9,7 @@ import numpy as np
 
 from nova_sched.drivers.candidates import candidates
 from nova_sched.drivers.narrator import Narrator
-from nova_sched.drivers.refusals import refuse_impossible
+from nova_sched.drivers.refusals import PCI_FILTER, refuse_impossible
 from nova_sched.errors import RequestRefused
 from nova_sched.hosts import numa, pci
 from nova_sched.hosts.overlay import Overlay
@@ -255,8 +255,14 @@ class _Run:
         return fit, numa.use(cells, numa.uses_of(fit))
 
     def _pools(self, row: int) -> tuple[PciPool, ...] | None:
-        pools = self._overlay.pools(row) if self._request.pci_requests else None
-        return None if pools is None else pci.take(pools, self._request.pci_requests)
+        """Pools that are left. Only a forced host can lack devices here: its filter was skipped (LP#1482019)."""
+        asked = self._request.pci_requests
+        if not asked:
+            return None
+        left = pci.take(self._overlay.pools(row) or (), asked)
+        if left is None:
+            raise RequestRefused(PCI_FILTER, "the forced host lacks the PCI devices asked for")
+        return left
 
     def _told(self, index: int, scores: Scores, row: int, limits: Limits | None) -> dict[str, Any] | None:
         """What the record says about a choice; asked before the guest is consumed. None = this round is not kept."""

@@ -160,6 +160,8 @@ class RequestMessages:
         built = {**self._shared_filter_properties, **self._group_properties(group)}
         if request.retry is not None:
             built["retry"] = self._retry(placement)
+        elif "retry" in (received := request.passthrough.filter_properties):
+            built["retry"] = received["retry"]
         limits = sent_limits(request, placement.limits)
         if limits is not None:
             built["limits"] = limits

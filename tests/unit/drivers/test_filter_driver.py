@@ -277,3 +277,15 @@ def test_the_caching_driver_is_the_same_engine_with_a_refresh_period() -> None:
     decision = driver.decide(request(), table(*three()).overlay(), NO_FACTS, np.random.default_rng(0))
     assert hosts_chosen(decision) == ["alder"]
     assert decision.explanation.driver == "caching_scheduler"
+
+
+def test_lp1482019_a_forced_host_without_the_devices_is_refused_and_consumes_nothing():
+    """Forcing skips the filter, not the devices: all instances are refused and the overlay is as before."""
+    overlay = table(host("alder", pci_stats="[]")).overlay()
+    driver = FilterDriver.from_settings(settings(["PciPassthroughFilter"]))
+    devices = (PciRequest(1, ({"vendor_id": "8086"},)),)
+    forced = request(count=2, force_hosts=frozenset({"alder"}), pci_requests=devices)
+    decision = driver.decide(forced, overlay, NO_FACTS, np.random.default_rng(1))
+    assert len(decision.refusals) == 2
+    assert "PciPassthroughFilter" in decision.refusals[0].reason
+    assert overlay.mark == 0

@@ -361,3 +361,13 @@ def test_a_message_id_is_the_uuid5_of_its_key_attempt_and_kind() -> None:
     for key in ("5a6e0000-0000-4000-8000-000000000001", "req-1/é", ""):
         expected = str(uuid.uuid5(MESSAGE_IDS, f"{key} 2 scheduler.run_instance.end"))
         assert message_id(key, 2, "scheduler.run_instance.end") == expected
+
+
+@pytest.mark.parametrize("retry", [{}, None, {"num_attempts": 4, "hosts": [["a", "b"]]}])
+def test_retry_data_travels_as_received_where_attempts_are_not_counted(retry):
+    """A forced placement has no retry of its own, and Juno leaves what it was given."""
+    args = arguments(force_hosts=["h1"], retry=retry)
+    made = Outbound(BUS).of(inbound.run_instance(CONTEXT, args, Settings()))
+    assert made.filter_properties(placement())["retry"] == (
+        retry if not retry else {**retry, "hosts": [["a", "b"], ["h1", "n1"]]}
+    )
