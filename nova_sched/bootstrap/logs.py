@@ -59,8 +59,17 @@ class SecretFilter(logging.Filter):
         return True
 
 
+def on_every_line(text: str, record: logging.LogRecord) -> str:
+    """The text of a record whose message has several lines, with what stands before the message on each of them."""
+    message = record.getMessage()
+    if "\n" not in message or record.exc_info:
+        return text
+    before, found, after = text.partition(message)
+    return "\n".join(f"{before}{line}{after}" for line in message.split("\n")) if found else text
+
+
 class SayingOnce(logging.Formatter):
-    """Another formatter's text, without the exception in hand where the line tells it already.
+    """Another formatter's text, its prefix on every line, without the exception in hand where the line tells it already.
 
     oslo.log appends that exception to warnings and errors behind every filter, so its secrets are masked here.
     """
@@ -71,7 +80,7 @@ class SayingOnce(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """The text."""
-        text = self._formatter.format(record)
+        text = on_every_line(self._formatter.format(record), record)
         summary = getattr(record, "error_summary", "")
         if not summary or record.exc_info:
             return text

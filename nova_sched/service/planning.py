@@ -114,6 +114,7 @@ class Planner:
         guard: PluginGuard | None = getattr(driver, "guard", None)
         self._guarded = guard is not None
         self._draws: bool = getattr(driver, "draws", True)
+        self._sentences: list[str] = []
         self.guard = guard or PluginGuard()
         self._delivery = delivery
         self._clock = clock
@@ -136,6 +137,12 @@ class Planner:
             fault = raised
         # Outside of the handler: the log appends an exception that is being handled, with whatever it quotes.
         return self.broken(job, request, fault)
+
+    def say(self) -> None:
+        """Log the decisions made since the last time, a line each, in one go: a record of its own costs as much as some filters."""
+        if self._sentences:
+            LOG.info("%s", "\n".join(self._sentences))
+            self._sentences.clear()
 
     def explain(self, job: Job, overlay: Overlay, facts: WaveFacts) -> DecisionRecord:
         """A dry run: the record of what would be decided now. Raises what the driver raises."""
@@ -186,7 +193,7 @@ class Planner:
                 self._observer.observe("plugin_execution_duration", seconds, plugin=plugin)
         explanation = replace(decision.explanation, seed=seed, stage_seconds={**stages, "decide": spent})
         if LOG.isEnabledFor(logging.INFO):
-            LOG.info("%s", sentence(decision))
+            self._sentences.append(sentence(decision))
         if request.forced and decision.placements:
             _audit(request, decision.placements)
         return decision, explanation, wave.placed(facts, request, decision.placements)

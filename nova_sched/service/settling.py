@@ -118,6 +118,7 @@ class Settler:
         stages = {"refresh": read - began}
         overlay, facts = table.overlay(), WaveFacts(loaded)
         plans = [self._planner.plan(job, overlay, facts, stages) for job in waiting]
+        self._planner.say()
         decided = self._clock.monotonic()
         self._observer.observe("stage", decided - read, stage="decide")
         if self._shadow is not None:

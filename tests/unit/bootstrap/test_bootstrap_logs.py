@@ -8,7 +8,7 @@ import logging
 import pytest
 from oslo_config import cfg
 
-from nova_sched.bootstrap.logs import PRODUCT, SecretFilter, masked, setup
+from nova_sched.bootstrap.logs import PRODUCT, SayingOnce, SecretFilter, masked, setup
 from nova_sched.conf import build
 from nova_sched.errors import ConfigurationError
 
@@ -118,3 +118,15 @@ def test_log_folder_that_is_missing_is_a_configuration_error(tmp_path):
     conf.set_override("log_dir", str(tmp_path / "nowhere"))
     with pytest.raises(ConfigurationError, match=r"log_dir = .*nowhere.*No such file"):
         setup(conf, "0")
+
+
+def test_a_message_of_several_lines_has_its_prefix_on_each():
+    """A batch's decisions are one record, and a line each for whoever reads or searches the file."""
+    formatter = SayingOnce(logging.Formatter("12:00:00 %(levelname)s %(name)s %(message)s (end)"))
+    record = logging.LogRecord("loop", logging.INFO, __file__, 1, "%s", ("first\nsecond",), None)
+    assert formatter.format(record).splitlines() == [
+        "12:00:00 INFO loop first (end)",
+        "12:00:00 INFO loop second (end)",
+    ]
+    single = logging.LogRecord("loop", logging.INFO, __file__, 1, "only", None, None)
+    assert formatter.format(single) == "12:00:00 INFO loop only (end)"

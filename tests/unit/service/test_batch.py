@@ -222,7 +222,9 @@ def test_every_decision_is_recorded_with_its_seed_and_says_one_line(caplog):
         world.run(build(1), build(2, memory_mb=10**6))
     assert len(world.db.records) == 2
     assert all(record.explanation.seed for record in world.db.records)
-    lines = [r.getMessage() for r in caplog.records if r.levelno == logging.INFO]
+    lines = [
+        line for r in caplog.records if r.levelno == logging.INFO for line in r.getMessage().splitlines()
+    ]
     assert len(lines) == 2
     assert uuid_of(1) in lines[0]
     assert "h1" in lines[0]
