@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from oslo_config import cfg
@@ -41,6 +42,12 @@ def settings_from_mapping(config: Mapping[str, Any]) -> Settings:
         except Refused as refused:
             raise ConfigurationError(name, value, refused.expected) from None
     return build.settings_from(conf, extras, agents="report_interval" in config)
+
+
+def near_options(name: str) -> list[str]:
+    """Names of options that ``name`` may be a slip of; empty when it is one, or like none."""
+    known = _known()
+    return [] if name.lower() in known else get_close_matches(name.lower(), known, n=3, cutoff=0.85)
 
 
 def _known() -> dict[str, tuple[str, cfg.Opt]]:

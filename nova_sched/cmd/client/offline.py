@@ -15,7 +15,7 @@ from nova_sched.cmd.arguments import pairs
 from nova_sched.cmd.console import OTHER_CONFIG_FILE, Act, Console
 from nova_sched.cmd.exits import UsageError
 from nova_sched.conf import build
-from nova_sched.conf.mapping import scheduling_options, settings_from_mapping
+from nova_sched.conf.mapping import near_options, scheduling_options, settings_from_mapping
 from nova_sched.db.decisions import DecisionHistory
 from nova_sched.db.export import read_state
 from nova_sched.errors import InstanceNotFound
@@ -135,8 +135,18 @@ def other_settings(case: Case, options: argparse.Namespace) -> Settings | None:
     """
     if not options.other_config and not options.changes:
         return None
+    changes = changes_of(options.changes)
     config = file_options(options.other_config) if options.other_config else dict(case.config)
-    return settings_from_mapping({**config, **pairs(options.changes)})
+    return settings_from_mapping({**config, **changes})
+
+
+def changes_of(texts: list[str]) -> dict[str, str]:
+    """OPTION=VALUE texts as a mapping. Raises UsageError for what is none, and for a name that looks misspelt."""
+    changes = pairs(texts)
+    for name in changes:
+        if near := near_options(name):
+            raise UsageError(f"{name}: no such option; did you mean {', '.join(near)}?")
+    return changes
 
 
 def file_options(paths: list[str]) -> dict[str, Any]:

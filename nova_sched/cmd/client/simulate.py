@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from nova_sched.cmd.arguments import pairs, positive
-from nova_sched.cmd.client.offline import Document, add_config_option, file_options
+from nova_sched.cmd.arguments import positive
+from nova_sched.cmd.client.offline import Document, add_config_option, changes_of, file_options
 from nova_sched.cmd.exits import UsageError
 from nova_sched.conf.mapping import scheduling_options, settings_from_mapping
 from nova_sched.lab import case as cases
@@ -124,7 +124,7 @@ class Simulate(Document):
             elif what in POLICIES:
                 yield _of_policy(what, config)
             elif "=" in what:
-                yield _of_config(what, {**config, **pairs([what])})
+                yield _of_config(what, {**config, **changes_of([what])})
             else:
                 yield _of_config(Path(what).name, file_options([what]))
 
@@ -135,7 +135,7 @@ class Simulate(Document):
             config = dict(cases.load(options.hosts).config)
         else:
             config = scheduling_options(self.app.connections.conf)
-        return {**config, **pairs(options.changes)}
+        return {**config, **changes_of(options.changes)}
 
     def _play(
         self, plans: Sequence[_Plan], played: Trace, fleet: Fleet, options: argparse.Namespace

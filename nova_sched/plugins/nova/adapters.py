@@ -90,6 +90,7 @@ def adapt_filter(plugin: type[Any], settings: SchedulerSettings) -> HostFilter:
         )
     members = {
         "name": plugin.__name__,
+        "__module__": plugin.__module__,
         "run_once_per_request": bool(getattr(plugin, "run_filter_once_per_request", False)),
         "needs": _needs(plugin),
         "__doc__": inspect.getdoc(plugin),
@@ -101,7 +102,12 @@ def adapt_filter(plugin: type[Any], settings: SchedulerSettings) -> HostFilter:
 
 def adapt_weigher(plugin: type[Any], settings: SchedulerSettings) -> HostWeigher:
     """One weigher of ours that asks an instance of ``plugin``. Raises ConfigurationError when it cannot be made."""
-    members = {"name": plugin.__name__, "needs": _needs(plugin), "__doc__": inspect.getdoc(plugin)}
+    members = {
+        "name": plugin.__name__,
+        "__module__": plugin.__module__,
+        "needs": _needs(plugin),
+        "__doc__": inspect.getdoc(plugin),
+    }
     adapted: type[NovaWeigher] = type(plugin.__name__, (NovaWeigher,), members)
     return adapted(_make(plugin, "scheduler_weight_classes"), settings.filters)
 

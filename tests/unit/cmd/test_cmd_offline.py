@@ -87,6 +87,13 @@ def test_an_option_that_nobody_can_read_is_a_usage_error(shell, export: str) -> 
     assert "ram_allocation_ratio" in ran.err
 
 
+def test_a_misspelt_option_is_a_usage_error(shell, export: str) -> None:
+    """It would change nothing, and the answer would look like one."""
+    ran = shell.client("explain", "--export", export, "--set", "ram_alocation_ratio=2")
+    assert ran.code == 2
+    assert "did you mean ram_allocation_ratio" in ran.err
+
+
 def test_capacity_of_an_export(shell, export: str, tmp_path: Path) -> None:
     """In all, per zone, what stops the next; SVG and PNG."""
     ran = shell.client("capacity", "--export", export, "--ram", "4096", "--plot", str(tmp_path / "c.svg"))

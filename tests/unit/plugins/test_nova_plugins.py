@@ -242,6 +242,7 @@ def test_instances_are_loaded_for_plugins_that_read_them(plugin, source, name, r
     path = f"{plugin(source)}.{name}"
     adapted = registry.load_filters(settings([path], available=[path], nova_imports=True))[0]
     assert (Fact.INSTANCES_BY_HOST in adapted.needs) == read
+    assert f"{type(adapted).__module__}.{type(adapted).__name__}" == path
 
 
 def test_without_the_option_nothing_of_nova_is_importable():
