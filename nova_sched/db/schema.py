@@ -61,9 +61,7 @@ def check(database: Database) -> None:
     found, wanted = database.read(look), newest()
     if found != wanted:
         raise ConfigurationError(
-            "database.connection",
-            f"schema {found or 'empty'}",
-            f"schema {wanted}; run: nova-sched-manage db sync",
+            "version of the tables", found or "none", f"{wanted}; run: nova-sched-manage db sync"
         )
 
 
