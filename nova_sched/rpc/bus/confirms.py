@@ -40,6 +40,7 @@ class ConfirmedSender:
 
     def __init__(self, settings: LinkSettings, name: str, crash_point: CrashPoint = no_crash) -> None:
         self._link = Link(settings, name, self._on_blocked)
+        self._refusal = "the broker cannot be reached"
         self._name = name
         self._crash_point = crash_point
         self._lock = threading.Lock()
@@ -184,11 +185,12 @@ class ConfirmedSender:
             if self._closing.wait(min(pause, max(0.0, left))):
                 raise BusUnavailable("closed")
             if pause > left:
-                raise BusUnavailable("the broker cannot be reached")
+                raise BusUnavailable(self._refusal)
             try:
                 link.open()
                 self._prepare(link.channel)
-            except BusUnavailable:
+            except BusUnavailable as error:
+                self._refusal = str(error)
                 if time.monotonic() >= deadline:
                     raise
         if self._keeper is None:
