@@ -114,7 +114,7 @@ class Planner:
         guard: PluginGuard | None = getattr(driver, "guard", None)
         self._guarded = guard is not None
         self._draws: bool = getattr(driver, "draws", True)
-        self._sentences: list[str] = []
+        self._made: list[tuple[Decision, float]] = []
         self.guard = guard or PluginGuard()
         self._delivery = delivery
         self._clock = clock
@@ -139,10 +139,15 @@ class Planner:
         return self.broken(job, request, fault)
 
     def say(self) -> None:
-        """Log the decisions made since the last time, a line each, in one go: a record of its own costs as much as some filters."""
-        if self._sentences:
-            LOG.info("%s", "\n".join(self._sentences))
-            self._sentences.clear()
+        """Count and log the decisions made since the last time, together: one by one this costs as much as some filters.
+
+        The log gets one record with a line for each.
+        """
+        made, self._made = self._made, []
+        for decision, seconds in made:
+            self._observer.decided(decision, seconds)
+        if made and LOG.isEnabledFor(logging.INFO):
+            LOG.info("%s", "\n".join([sentence(decision) for decision, _ in made]))
 
     def explain(self, job: Job, overlay: Overlay, facts: WaveFacts) -> DecisionRecord:
         """A dry run: the record of what would be decided now. Raises what the driver raises."""
@@ -187,13 +192,11 @@ class Planner:
             job.avoided.clear()
             decision = self._ask(request, overlay, facts, seed, Detail.COUNTS)
         spent = self._clock.monotonic() - started
-        self._observer.decided(decision, spent)
+        self._made.append((decision, spent))
         if timed:
             for plugin, seconds in self.guard.spent.items():
                 self._observer.observe("plugin_execution_duration", seconds, plugin=plugin)
         explanation = replace(decision.explanation, seed=seed, stage_seconds={**stages, "decide": spent})
-        if LOG.isEnabledFor(logging.INFO):
-            self._sentences.append(sentence(decision))
         if request.forced and decision.placements:
             _audit(request, decision.placements)
         return decision, explanation, wave.placed(facts, request, decision.placements)
