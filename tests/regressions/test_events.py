@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from typing import Any
 from uuid import UUID
 
 from nova_sched.model.messages import Event
@@ -30,19 +31,19 @@ def test_error_events_of_an_absurd_request_do_not_grow_with_it() -> None:
     assert _error_event_size(NAMED_MAX) > NAMED_MAX * 32
 
 
-def test_each_form_and_topic_of_an_event_has_a_unique_id_of_its_own_and_keeps_it() -> None:
-    """With one id for both forms a stock listener dropped the second as a duplicate, unacknowledged for ever."""
+def test_everything_sent_has_a_unique_id_of_its_own_and_repeats_keep_their_message_id() -> None:
+    """With one id for two messages a stock receiver dropped the second as a duplicate, unacknowledged for ever."""
     event = Event(str(UUID(int=7)), "scheduler.s1", "scheduler.run_instance", "ERROR", {}, "2026-12-01", {})
 
-    def unique_ids() -> list[str]:
+    def sent() -> list[dict[str, Any]]:
         rendered = [
             render_event(event, topic, form, Topology())
             for topic in ("notifications", "monitor")
             for form in ("messaging", "messagingv2")
         ]
         bodies = [json.loads(one.body) for one in rendered]
-        inner = [json.loads(body["oslo.message"]) if "oslo.message" in body else body for body in bodies]
-        return [body["_unique_id"] for body in inner]
+        return [json.loads(body["oslo.message"]) if "oslo.message" in body else body for body in bodies]
 
-    assert len(set(unique_ids())) == 4
-    assert unique_ids() == unique_ids()
+    twice = sent() + sent()
+    assert len({message["_unique_id"] for message in twice}) == 8
+    assert {message["message_id"] for message in twice} == {event.message_id}

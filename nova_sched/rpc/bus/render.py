@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
-import re
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,6 @@ from nova_sched.rpc.bus.envelope import CONTEXT_PREFIX, UNIQUE_ID, dump_json, en
 from nova_sched.rpc.bus.frames import Outgoing
 from nova_sched.rpc.bus.settings import Topology
 from nova_sched.rpc.bus.topology import control_exchange, lasting_queue
-
-_UUID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 BARE, ENVELOPE = "messaging", "messagingv2"
 """oslo.messaging's names of the two forms of a notification."""
@@ -43,13 +40,13 @@ def event_message(event: Event) -> dict[str, Any]:
 def render_cast(cast: Cast, topology: Topology) -> Outgoing:
     """A cast to ``topic`` or ``topic.server`` on the control exchange.
 
-    A repeat of the same cast carries the same ids, so that a receiver can tell it.
+    A repeat of the same cast is told by its uuid and attempt, and by the same id in the message's properties.
 
     :raises TypeError: an argument has no JSON form.
     """
     message = cast_message(cast)
     _add_context(message, cast.context)
-    message[UNIQUE_ID] = _unique_id(cast.message_id)
+    message[UNIQUE_ID] = _unique_id()
     expiration = cast.expiration_seconds
     return Outgoing(
         topology.exchange,
@@ -65,13 +62,11 @@ def render_cast(cast: Cast, topology: Topology) -> Outgoing:
 def render_event(event: Event, topic: str, form: str, topology: Topology) -> Outgoing:
     """A notification on ``<topic>.<priority>``; its queue is declared first, so that it is kept without a reader.
 
-    A repeat carries the same ids. Each topic and form has a unique id of its own: a stock listener that met one twice
-    would take the second for a duplicate and never acknowledge it.
+    A repeat carries the same ``message_id``.
     """
     message = event_message(event)
     _add_context(message, event.context)
-    told = f"{event.message_id} {topic} {form}".encode()
-    message[UNIQUE_ID] = hashlib.blake2b(told, digest_size=16).hexdigest()
+    message[UNIQUE_ID] = _unique_id()
     body = encode_message(message) if form == ENVELOPE else dump_json(message)
     queue = f"{topic}.{event.priority.lower()}"
     return Outgoing(topology.exchange, queue, body, event.message_id, needs=(lasting_queue(topology, queue),))
@@ -82,6 +77,6 @@ def _add_context(message: dict[str, Any], context: Mapping[str, Any]) -> None:
         message[CONTEXT_PREFIX + key] = value
 
 
-def _unique_id(message_id: str) -> str:
-    """Without its dashes where it is a uuid in the usual form, as oslo.messaging writes its own; else as it is."""
-    return message_id.replace("-", "") if _UUID.fullmatch(message_id) else message_id
+def _unique_id() -> str:
+    """New for everything sent: a stock receiver that meets one twice drops the second and never acknowledges it."""
+    return os.urandom(16).hex()
