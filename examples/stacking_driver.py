@@ -21,7 +21,9 @@ class StackBatchDriver(FilterDriver):
     def from_settings(cls, settings: SchedulerSettings) -> Self:
         """Build both from the same settings."""
         driver = super().from_settings(settings)
-        stacked = replace(settings.weighers, ram_weight_multiplier=-abs(settings.weighers.ram_weight_multiplier))
+        stacked = replace(
+            settings.weighers, ram_weight_multiplier=-abs(settings.weighers.ram_weight_multiplier)
+        )
         driver.stacking = FilterDriver.from_settings(replace(settings, weighers=stacked))
         return driver
 

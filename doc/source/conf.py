@@ -1,10 +1,10 @@
 """Sphinx settings; `make docs` builds HTML and man pages with warnings as errors."""
 
-import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 project = "nova_sched"
-copyright = f"{datetime.datetime.now(tz=datetime.UTC).year}, nova_sched developers"
+copyright = f"{datetime.now(tz=UTC).year}, nova_sched developers"  # noqa: A001 - name given by Sphinx
 root_doc = "index"
 exclude_patterns = ["_generated/**"]
 
