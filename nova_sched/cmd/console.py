@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import csv
 import importlib.metadata
+import itertools
 import logging
 import sys
 from collections.abc import Iterable, Sequence
-from typing import IO, Any, TextIO
+from difflib import get_close_matches
+from typing import IO, Any, NoReturn, TextIO
 
 from cliff.app import App
 from cliff.command import Command
@@ -57,6 +59,7 @@ class Console(App):
     ) -> argparse.ArgumentParser:
         """Global options, before the command's name."""
         parser: argparse.ArgumentParser = super().build_option_parser(description, version, argparse_kwargs)
+        self._complain_shortly(parser, None)
         parser.add_argument(
             "--config-file",
             metavar="PATH",
@@ -119,13 +122,14 @@ class Console(App):
         self._handler.setLevel(_level(self.options))
         try:
             factory, name, rest = self.command_manager.find_command(argv)
-        except ValueError as error:
-            near = ", ".join(self.get_fuzzy_matches(argv[0])[:5])
-            self.complain(f"{error}" + (f"; did you mean {near}?" if near else ""))
+        except ValueError:
+            self.complain(self._no_command(argv))
             return exits.USAGE
         try:
             command = factory(self, self.options, cmd_name=name)
-            parsed = command.get_parser(f"{self.NAME} {name}").parse_args(rest)
+            parser = command.get_parser(f"{self.NAME} {name}")
+            self._complain_shortly(parser, name)
+            parsed = parser.parse_args(rest)
             return int(command.run(parsed) or 0)
         except HelpExit:
             return exits.YES
@@ -138,6 +142,28 @@ class Console(App):
             return exits.exit_code(error)
         finally:
             self.connections.close()
+
+    def _no_command(self, argv: Sequence[str]) -> str:
+        """That there is no such command, and those that look like it: spelt alike, else of the same first word."""
+        words = list(itertools.takewhile(lambda word: not word.startswith("-"), argv[:2])) or argv[:1]
+        names = sorted(name for name, _ in self.command_manager)
+        first = get_close_matches(argv[0], {name.partition(" ")[0] for name in names}, 1, 0.7)
+        alike = get_close_matches(" ".join(words), names, 3, 0.75) if len(words) > 1 else []
+        near = alike or [
+            name for name in names if name.startswith(argv[0]) or name.partition(" ")[0] in first
+        ]
+        hint = f"did you mean {', '.join(near)}?" if near else f"see {self.NAME} help"
+        return f"{' '.join(words)!r} is not a command; {hint}"
+
+    def _complain_shortly(self, parser: argparse.ArgumentParser, command: str | None) -> None:
+        """Let a parser say what is wrong in one line that names the help, instead of the whole usage before it."""
+
+        def fail(message: str) -> NoReturn:
+            at, topic = (f"{command}: ", f" {command}") if command else ("", "")
+            self.complain(f"{at}{message}; see {self.NAME} help{topic}")
+            raise SystemExit(exits.USAGE)
+
+        parser.error = fail  # type: ignore[method-assign]
 
     def complain(self, text: str) -> None:
         """One line for the user, beside the output."""

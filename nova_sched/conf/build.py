@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import re
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr
+from importlib.metadata import version
 from types import MappingProxyType
 from typing import Any
 
@@ -70,6 +74,7 @@ def parse(
     :param say: takes one line per legacy option.
     :param with_host: the command line takes ``--host``, for programs of which several run on one machine.
     :raises ConfigurationError: a file is missing or broken, or a legacy option cannot be mapped.
+    :raises SystemExit: ``--help`` and ``--version`` have been answered, or one line says what is wrong with ``args``.
     """
     conf.reset()
     log.register_options(conf)
@@ -78,7 +83,8 @@ def parse(
     opts.register_opts(conf)
     defaults = {"default_config_files": list(files)} if files is not None else {"project": PROJECT}
     try:
-        conf(list(args), prog=prog, **defaults)
+        with _one_line(prog):
+            conf(list(args), prog=prog, version=f"{prog} {version('nova_sched')}", **defaults)
     except cfg.ConfigFilesNotFoundError as error:
         raise ConfigurationError(
             "--config-file", ", ".join(error.config_files), "files that can be read"
@@ -94,6 +100,23 @@ def parse(
     opts.set_library_defaults(conf)
     legacy.apply(conf, *((say,) if say else ()))
     return conf
+
+
+@contextmanager
+def _one_line(prog: str) -> Iterator[None]:
+    """Wrong arguments are told in one line; the parser would say its whole usage before it."""
+    said, code = io.StringIO(), None
+    try:
+        with redirect_stderr(said):
+            yield
+    except SystemExit as stop:
+        code = stop.code
+        raise
+    finally:
+        lines = said.getvalue().splitlines(keepends=True)
+        if code:
+            lines = [f"{line.rstrip()}; see {prog} --help\n" for line in lines[-1:]]
+        sys.stderr.writelines(lines)
 
 
 def settings_from(

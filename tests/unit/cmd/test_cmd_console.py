@@ -56,7 +56,40 @@ def test_unknown_command_exits_2_and_names_near_ones(shell):
     """A slip of the finger is no riddle."""
     ran = shell.manage("db", "verson")
     assert ran.code == 2
-    assert "did you mean db purge, db sync, db version" in ran.err
+    assert ran.err == "nova-sched-manage: 'db verson' is not a command; did you mean db version?\n"
+    assert "did you mean group add-member, group create" in shell.manage("grup").err
+
+
+@pytest.mark.parametrize("words", [("zzz",), ("status", "now"), ("--frobnicate",)])
+def test_unrelated_words_get_no_wrong_advice(shell, words):
+    """What resembles no command is not answered with whichever is the shortest."""
+    ran = shell.client(*words)
+    assert ran.code == 2
+    assert "did you mean" not in ran.err
+    assert ran.err.endswith("is not a command; see nova-sched help\n")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (
+            ("host", "show"),
+            "nova-sched: host show: the following arguments are required: host; see nova-sched help host show\n",
+        ),
+        (
+            ("host", "list", "--all"),
+            "nova-sched: host list: unrecognized arguments: --all; see nova-sched help host list\n",
+        ),
+        (
+            ("--config-dir",),
+            "nova-sched: argument --config-dir: expected one argument; see nova-sched help\n",
+        ),
+    ],
+)
+def test_wrong_usage_is_one_line_that_names_the_help(shell, words, line):
+    """The usage of a command is longer than a screen may be; it is there for those who ask."""
+    ran = shell.client(*words)
+    assert (ran.code, ran.out, ran.err) == (2, "", line)
 
 
 def test_missing_configuration_file_exits_2(shell):

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
+import signal
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -202,3 +205,28 @@ def test_agents_of_one_machine_take_their_host_from_the_command_line(tmp_path):
     assert build.settings_from(conf).bus.host == "node-7"
     with pytest.raises(SystemExit):
         build.parse(cfg.ConfigOpts(), words)
+
+
+def test_wrong_arguments_are_told_in_one_line(capsys):
+    """The daemons' usage is not printed before what is wrong."""
+    with pytest.raises(SystemExit) as stop:
+        build.parse(cfg.ConfigOpts(), ["--frobnicate"], files=[], prog="nova-sched-scheduler")
+    assert stop.value.code == 2
+    assert capsys.readouterr().err == (
+        "nova-sched-scheduler: error: unrecognized arguments: --frobnicate; see nova-sched-scheduler --help\n"
+    )
+
+
+@pytest.mark.parametrize("program", ["nova-sched-scheduler", "nova-sched-compute"])
+def test_daemons_tell_their_version(capsys, program):
+    """--version answers and ends, as that of the command lines does."""
+    main = importlib.import_module(f"nova_sched.cmd.{program.rpartition('-')[2]}").main
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        with pytest.raises(SystemExit) as stop:
+            main(["--version"], cfg.ConfigOpts())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    assert not stop.value.code
+    assert capsys.readouterr().out == f"{program} {version('nova_sched')}\n"
