@@ -10,6 +10,7 @@
     ├── HostNotFound                no such host (command line, reads)
     ├── ServerGroupNotFound         no such server group (command line, reads)
     ├── AggregateNotFound           no such aggregate (command line, reads)
+    ├── DecisionNotFound            no such decision record, or no longer (command line, reads)
     ├── PluginError                 a filter, weigher or driver broke; names it, never removes hosts
     ├── ConfigurationError          an option has a wrong value: option, value, expectation; stops the start
     │   └── UnknownPlugin           a plugin name that nobody registered; lists the known ones
@@ -94,6 +95,16 @@ class AggregateNotFound(SchedulerError):
         super().__init__(f"Aggregate {name} could not be found.")
 
 
+class DecisionNotFound(SchedulerError):
+    """No such decision is recorded, or it was kept no longer.
+
+    :param what: ``Decision 7``, ``A decision about <uuid>``.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} could not be found; records are kept for a while only.")
+
+
 class PluginError(SchedulerError):
     """A filter, weigher or driver raised or broke its contract; the request fails and names it.
 
@@ -122,13 +133,22 @@ class ConfigurationError(SchedulerError):
 
 
 class UnknownPlugin(ConfigurationError):
-    """A driver, filter or weigher name that neither entry points nor an import resolve."""
+    """A driver, filter or weigher name that neither entry points nor an import resolve.
 
-    def __init__(self, option: str, value: object, known: Iterable[str], why: str = "") -> None:
+    :param known: each plugin once; ``aliases``: other names they go by, for the hint only.
+    :param why: what else is known of it, without a full stop.
+    """
+
+    def __init__(
+        self, option: str, value: object, known: Iterable[str], why: str = "", aliases: Iterable[str] = ()
+    ) -> None:
         names = sorted(known)
-        near = get_close_matches(str(value), names, n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        super().__init__(option, value, f"one of {', '.join(names)}, or a dotted path{why}{hint}")
+        super().__init__(option, value, f"one of {', '.join(names)}, or a dotted path")
+        near = get_close_matches(str(value), [*names, *aliases], n=1)
+        hints = [*filter(None, [why]), *(f"did you mean {name}?" for name in near)]
+        if hints:
+            stop = "" if near else "."
+            self.args = (f"{option} = {value!r}: {'; '.join(hints)}{stop} Expected {self.expected}",)
 
 
 class StoreUnavailable(SchedulerError):

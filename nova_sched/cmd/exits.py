@@ -35,6 +35,7 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (errors.HostNotFound, NO),
     (errors.ServerGroupNotFound, NO),
     (errors.AggregateNotFound, NO),
+    (errors.DecisionNotFound, NO),
     (errors.QueueMismatch, USAGE),
     (errors.StoreUnavailable, UNREACHABLE),
     (errors.BusUnavailable, UNREACHABLE),

@@ -146,17 +146,27 @@ def _resolve(kind: str, name: str, option: str) -> Any:
         return _load(point, option)
     module_name, _, attribute = name.replace(":", ".").rpartition(".")
     if not module_name:
-        raise UnknownPlugin(option, name, points)
+        raise _unknown(kind, option, name)
     try:
         return getattr(importlib.import_module(module_name), attribute)
     except AttributeError:
-        raise UnknownPlugin(option, name, points, f" ({module_name} has no {attribute})") from None
+        raise _unknown(kind, option, name, f"{module_name} has no {attribute}") from None
     except ModuleNotFoundError as missing:
         if missing.name is not None and f"{module_name}.".startswith(f"{missing.name}."):
-            raise UnknownPlugin(option, name, points, f" (no module {missing.name})") from None
+            raise _unknown(kind, option, name, f"there is no module {missing.name}") from None
         raise _broken(option, name, missing) from missing
     except Exception as broken:
         raise _broken(option, name, broken) from broken
+
+
+def _unknown(kind: str, option: str, name: str, why: str = "") -> UnknownPlugin:
+    """Each plugin by one of its names: that of its class, else the longest, which is Nova's."""
+    by_path: dict[str, str] = {}
+    for point in sorted(
+        _entry_points(kind).values(), key=lambda point: (point.name == point.attr, len(point.name))
+    ):
+        by_path[point.value] = point.name
+    return UnknownPlugin(option, name, by_path.values(), why, aliases=_entry_points(kind))
 
 
 def _load(point: EntryPoint, option: str) -> Any:
@@ -174,7 +184,7 @@ def _broken(option: str, name: str, why: Exception) -> ConfigurationError:
 
 def _build_filter(found: Any, settings: SchedulerSettings, name: str) -> HostFilter:
     if isinstance(found, type) and issubclass(found, HostFilter):
-        ours: HostFilter = _built(found, settings, "scheduler_default_filters", name)
+        ours: HostFilter = _built(found, settings, "scheduler_default_filters", name, ("name", "reason"))
         return ours
     if callable(getattr(found, "host_passes", None)):
         adapted: HostFilter = _adapters().adapt_filter(found, settings)
@@ -184,7 +194,7 @@ def _build_filter(found: Any, settings: SchedulerSettings, name: str) -> HostFil
 
 def _build_weigher(found: Any, settings: SchedulerSettings, name: str) -> HostWeigher:
     if isinstance(found, type) and issubclass(found, HostWeigher):
-        ours: HostWeigher = _built(found, settings, "scheduler_weight_classes", name)
+        ours: HostWeigher = _built(found, settings, "scheduler_weight_classes", name, ("name",))
         return ours
     if callable(getattr(found, "_weigh_object", None)) or callable(getattr(found, "weigh_objects", None)):
         adapted: HostWeigher = _adapters().adapt_weigher(found, settings)
@@ -192,15 +202,22 @@ def _build_weigher(found: Any, settings: SchedulerSettings, name: str) -> HostWe
     raise ConfigurationError("scheduler_weight_classes", name, "a HostWeigher or a class with _weigh_object")
 
 
-def _built(found: Any, settings: SchedulerSettings, option: str, name: str) -> Any:
+def _built(found: Any, settings: SchedulerSettings, option: str, name: str, texts: Sequence[str]) -> Any:
+    """The plugin, whose attributes ``texts`` are what they must be: a decision is a bad moment to miss one."""
     try:
-        return found.from_settings(settings)
+        plugin = found.from_settings(settings)
     except ConfigurationError:
         raise
     except Exception as broken:
         raise ConfigurationError(
             option, name, f"a plugin that starts; it raised {type(broken).__name__}: {broken}"
         ) from broken
+    for text in texts:
+        if not isinstance(getattr(plugin, text, None), str):
+            raise ConfigurationError(
+                option, name, f"a class with the attribute {text}, a text ({found.__name__} has none)"
+            )
+    return plugin
 
 
 def _prepare_nova_imports(settings: SchedulerSettings) -> None:

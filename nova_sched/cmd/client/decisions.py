@@ -12,8 +12,8 @@ from nova_sched.cmd.client.explain import telling_tables
 from nova_sched.cmd.client.offline import Document
 from nova_sched.cmd.columns import when
 from nova_sched.cmd.console import List
-from nova_sched.cmd.exits import UsageError
 from nova_sched.db.decisions import DecisionHistory, StoredDecision
+from nova_sched.errors import DecisionNotFound
 from nova_sched.lab.explain import retell
 
 #: What a request may have asked for beside amounts, by its name in the record.
@@ -53,7 +53,7 @@ class ShowDecision(Document):
     """Show one decision: who asked, hosts in and out of each filter, the best hosts with their weights, the choice.
 
     Where no host was left, filters say why, with some of the hosts they refused. --instance takes the newest decision
-    about an instance.
+    about an instance. Exits 1 when there is none.
     """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
@@ -72,7 +72,8 @@ class ShowDecision(Document):
         else:
             found = history.get(parsed_args.id)
         if found is None:
-            raise UsageError("no such decision (they are kept for a while only)")
+            about = parsed_args.instance
+            raise DecisionNotFound(f"A decision about {about}" if about else f"Decision {parsed_args.id}")
         if parsed_args.format == "table":
             self._show(found)
         else:

@@ -69,10 +69,35 @@ def test_misspelt_option_is_remarked(shell):
             "nova_sched.drivers.filtering.FilterDrivr",
             "nova_sched.drivers.filtering has no FilterDrivr",
         ),
-        ("scheduler_driver", "no_such_folder.mine.Driver", "no module no_such_folder"),
+        (
+            "scheduler_driver",
+            "no_such_folder.mine.Driver",
+            "there is no module no_such_folder. Expected one of",
+        ),
     ],
 )
 def test_unknown_plugin_says_what_is_wrong_with_its_name(shell, option, name, hint):
     """A typo, a class that is not in its module, a module that is not there."""
     shell.write(f"[DEFAULT]\n{option} = {name}")
     assert hint in shell.manage("plugins", "check").err
+
+
+def test_unknown_filter_is_told_in_one_line_with_the_hint_before_the_names(shell):
+    """Each filter is named once, by its class; short names are for the hint only."""
+    shell.write("[DEFAULT]\nscheduler_default_filters = RamFiltr")
+    line = shell.manage("plugins", "check").err
+    assert line.count("\n") == 1
+    assert "'RamFiltr': did you mean RamFilter? Expected one of " in line
+    names = line.partition("one of ")[2].partition(", or a dotted path")[0].split(", ")
+    assert len(names) == len(set(names))
+    assert "RamFilter" in names
+    assert "ram" not in names
+
+
+def test_unknown_driver_is_told_with_each_driver_once(shell):
+    """By the name that nova.conf has for it."""
+    shell.write("[DEFAULT]\nscheduler_driver = fliter")
+    assert shell.manage("plugins", "check").err == (
+        "nova-sched-manage: scheduler_driver = 'fliter': did you mean filter? "
+        "Expected one of caching_scheduler, chance_scheduler, filter_scheduler, or a dotted path\n"
+    )

@@ -16,6 +16,7 @@ from nova_sched.cmd import exits
     [
         (errors.NoValidHost("no room"), 1),
         (errors.InstanceNotFound("u"), 1),
+        (errors.DecisionNotFound("Decision 7"), 1),
         (errors.ConfigurationError("a", 1, "b"), 2),
         (errors.UnknownPlugin("a", 1, ["b"]), 2),
         (errors.MalformedMessage("x"), 2),
@@ -162,3 +163,14 @@ def test_wrong_argument_is_told_in_words_before_anything_is_sent(shell, words, c
     ran = shell.client(*words)
     assert ran.code == 2
     assert complaint in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "what"), [(("7",), "Decision 7"), (("--instance", "u-1"), "A decision about u-1")]
+)
+def test_a_decision_that_is_not_there_is_a_no(shell, words, what):
+    """As an instance or a host that is unknown."""
+    shell.manage("db", "sync")
+    ran = shell.client("decision", "show", *words)
+    assert ran.code == 1
+    assert ran.err == f"nova-sched: {what} could not be found; records are kept for a while only.\n"

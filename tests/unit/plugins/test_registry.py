@@ -14,7 +14,7 @@ from nova_sched.hosts.view import HostView
 from nova_sched.model.facts import Facts
 from nova_sched.model.request import SchedulingRequest
 from nova_sched.plugins import registry
-from nova_sched.plugins.api import HostFilter, Mask
+from nova_sched.plugins.api import HostFilter, HostWeigher, Mask, RawWeights
 from nova_sched.plugins.filters.compute import AllHostsFilter
 from nova_sched.plugins.filters.ram import RamFilter
 from nova_sched.settings import SchedulerSettings
@@ -37,6 +37,32 @@ class StartsNot(Own):
     @classmethod
     def from_settings(cls, settings: SchedulerSettings) -> Any:
         raise RuntimeError("no licence")
+
+
+class Nameless(HostFilter):
+    """A filter whose author forgot its name."""
+
+    reason = "nameless"
+
+    def mask(self, view: HostView, request: SchedulingRequest, facts: Facts) -> Mask:
+        return view.free_ram_mb > 0
+
+
+class Reasonless(Nameless):
+    """A filter whose reason is none."""
+
+    name = "Reasonless"
+    reason = None  # type: ignore[assignment]
+
+
+class NamelessWeigher(HostWeigher):
+    """A weigher without a name."""
+
+    def raw(self, view: HostView, request: SchedulingRequest, facts: Facts) -> RawWeights:
+        return RawWeights(view.free_ram_mb)
+
+    def multiplier(self, view: HostView) -> float:
+        return 1.0
 
 
 def two_filters() -> list[type[HostFilter]]:
@@ -175,3 +201,18 @@ def test_each_weigher_is_built_once_however_often_it_is_named() -> None:
         settings(weighers=["nova.scheduler.weights.all_weighers", "RAMWeigher", "ram"])
     )
     assert len({type(one) for one in loaded}) == len(loaded)
+
+
+@pytest.mark.parametrize(("name", "attribute"), [("Nameless", "name"), ("Reasonless", "reason")])
+def test_a_filter_without_its_texts_is_refused_at_the_start(name: str, attribute: str) -> None:
+    """Not with an AttributeError when the first decision is written down."""
+    with pytest.raises(
+        ConfigurationError, match=rf"scheduler_default_filters = '{name}': .* attribute {attribute}"
+    ):
+        registry.load_filters(settings([name], available=[f"{HERE}.{name}"]))
+
+
+def test_a_weigher_without_a_name_is_refused_at_the_start() -> None:
+    """As a filter is."""
+    with pytest.raises(ConfigurationError, match=r"scheduler_weight_classes.* attribute name"):
+        registry.load_weighers(settings(weighers=[f"{HERE}.NamelessWeigher"]))
