@@ -129,7 +129,8 @@ class Console(App):
             command = factory(self, self.options, cmd_name=name)
             parser = command.get_parser(f"{self.NAME} {name}")
             self._complain_shortly(parser, name)
-            parsed = parser.parse_args(rest)
+            mixed = getattr(factory, "intermixed", False)
+            parsed = parser.parse_intermixed_args(rest) if mixed else parser.parse_args(rest)
             return int(command.run(parsed) or 0)
         except HelpExit:
             return exits.YES

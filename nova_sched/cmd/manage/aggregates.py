@@ -31,6 +31,14 @@ def _find(app: Console, name: str) -> Mapping[str, Any]:
     raise AggregateNotFound(name)
 
 
+def _add_metadata(parser: argparse.ArgumentParser) -> None:
+    """KEY=VALUE as nova's own client takes it, and --property as OpenStack's."""
+    parser.add_argument("metadata", nargs="*", metavar="KEY=VALUE", help="metadata to set")
+    parser.add_argument(
+        "--property", action="append", default=[], metavar="KEY=VALUE", help="the same as an option"
+    )
+
+
 class _Named(Act):
     """A command about one aggregate."""
 
@@ -67,18 +75,21 @@ class ShowAggregate(Show):
 class Create(Act):
     """Create an aggregate, with hosts and metadata where given."""
 
+    intermixed = True
+    """KEY=VALUE may stand behind options as well, see :class:`~nova_sched.cmd.console.Console`."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Name, --zone, --property, --host."""
+        """Name, metadata, --zone, --property, --host."""
         parser = super().get_parser(prog_name)
         parser.add_argument("name")
+        _add_metadata(parser)
         parser.add_argument("--zone", metavar="NAME", help="availability zone of its hosts")
-        parser.add_argument("--property", action="append", default=[], metavar="KEY=VALUE", help="metadata")
         parser.add_argument("--host", action="append", default=[], metavar="HOST", help="a host of it")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Create it."""
-        metadata = pairs(parsed_args.property)
+        metadata = pairs([*parsed_args.metadata, *parsed_args.property])
         if parsed_args.zone:
             metadata["availability_zone"] = parsed_args.zone
         if any(one["name"] == parsed_args.name for one in _admin(self.app).list()):
@@ -141,23 +152,25 @@ class RemoveHost(_Named):
 class SetMetadata(_Named):
     """Set metadata of an aggregate: availability_zone, cpu_allocation_ratio, filter_tenant_id, …"""
 
+    intermixed = True
+    """KEY=VALUE may stand behind options as well, see :class:`~nova_sched.cmd.console.Console`."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """--property and --unset."""
+        """Metadata, --zone, --property and --unset."""
         parser = super().get_parser(prog_name)
+        _add_metadata(parser)
         parser.add_argument("--zone", metavar="NAME", help="availability zone of its hosts")
-        parser.add_argument(
-            "--property", action="append", default=[], metavar="KEY=VALUE", help="set this key"
-        )
         parser.add_argument("--unset", action="append", default=[], metavar="KEY", help="remove this key")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Set and remove."""
-        changes: dict[str, str | None] = {**pairs(parsed_args.property), **dict.fromkeys(parsed_args.unset)}
+        given = pairs([*parsed_args.metadata, *parsed_args.property])
+        changes: dict[str, str | None] = {**given, **dict.fromkeys(parsed_args.unset)}
         if parsed_args.zone:
             changes["availability_zone"] = parsed_args.zone
         if not changes:
-            raise UsageError("nothing to set: --property, --zone or --unset")
+            raise UsageError("nothing to set: KEY=VALUE, --zone or --unset")
         name = _find(self.app, parsed_args.aggregate)["name"]
         _admin(self.app).set_metadata(name, changes)
         self.say(f"aggregate {name} has {_find(self.app, name)['metadata']}")

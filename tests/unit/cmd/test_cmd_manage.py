@@ -68,9 +68,20 @@ def test_aggregate_lives_from_create_to_delete(shell, host):
     assert listed(shell, "aggregate", "list") == []
 
 
+def test_aggregate_metadata_needs_no_option(shell):
+    """KEY=VALUE alone means what --property KEY=VALUE does, wherever it stands."""
+    assert shell.manage("aggregate", "create", "fast", "ssd=true", "--zone", "z1", "net=10g").code == 0
+    assert (
+        shell.manage("aggregate", "set", "fast", "--unset", "net", "ratio=2", "--property", "a=b").code == 0
+    )
+    shown = json.loads(shell.manage("aggregate", "show", "fast", "-f", "json").out)
+    assert shown["metadata"] == {"availability_zone": "z1", "ssd": "true", "ratio": "2", "a": "b"}
+
+
 @pytest.mark.parametrize(
     ("words", "code"),
     [
+        (("aggregate", "create", "a", "broken"), 2),
         (("aggregate", "show", "none"), 1),
         (("aggregate", "delete", "none"), 1),
         (("aggregate", "add-host", "none", "h"), 1),
