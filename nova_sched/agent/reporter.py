@@ -128,6 +128,8 @@ class Reporter:
             self._wake.clear()
             try:
                 self.report()
+                if self._complained:
+                    LOG.info("reports of %s can be sent again", self._host)
                 self._complained = False
             except BusUnavailable as exc:
                 if not self._complained:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -336,6 +337,23 @@ class TestReporter:
             time.sleep(0.01)
         reporter.stop()
         assert bus.sent
+
+    def test_the_log_says_once_that_reports_cannot_be_sent_and_once_that_they_can_again(self, bus, caplog):
+        """Whoever reads the warning would like to know when it was over."""
+        caplog.set_level(logging.INFO, "nova_sched.agent.reporter")
+        reporter = Reporter(bus, hypervisor(), host="h1", node="n1", interval_seconds=0.02, epoch=1)
+        bus.away = True
+        reporter.start()
+        time.sleep(0.1)
+        bus.away = False
+        until = time.monotonic() + 5
+        while len(bus.sent) < 3 and time.monotonic() < until:
+            time.sleep(0.01)
+        reporter.stop()
+        assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+            ("WARNING", "reports of h1 cannot be sent, trying on: away"),
+            ("INFO", "reports of h1 can be sent again"),
+        ]
 
     def test_epochs_grow_even_if_the_clock_went_back(self, tmp_path):
         """The file remembers; a broken one is replaced."""
