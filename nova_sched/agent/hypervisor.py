@@ -180,5 +180,5 @@ class SimulatedHypervisor:
             return True
         # Drawn from names instead of a running generator: independent of the order of builds.
         key = f"{self._seed}/{self._name}/{guest.uuid}/{guest.attempt}"
-        draw = random.Random(key).random()  # nosec B311: no secret depends on it
+        draw = random.Random(key).random()  # nosec B311  # no secret depends on it
         return draw < self._failure_rate

@@ -67,7 +67,7 @@ class Outbox:
             except BusUnavailable as exc:
                 if pause == _PAUSE_SECONDS[0]:
                     LOG.warning("the bus is away, messages wait: %s", exc)
-                jitter = random.uniform(0.5, 1.5)  # nosec B311: keeps agents from returning all at once
+                jitter = random.uniform(0.5, 1.5)  # nosec B311  # keeps agents from returning all at once
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, pause * jitter)
                 pause = min(pause * 2, _PAUSE_SECONDS[1])

@@ -40,7 +40,7 @@ def quick_init(cls: type[Value]) -> type[Value]:
         lines.append("    self.__post_init__()")
     source = f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(lines or ["    return"])
     made: dict[str, Any] = {}
-    exec(source, names, made)  # nosec B102: names of our own fields, as dataclasses does it
+    exec(source, names, made)  # nosec B102  # names of our own fields, as dataclasses does it
     quick = made["__init__"]
     quick.__qualname__ = f"{cls.__qualname__}.__init__"
     quick.__doc__ = cls.__init__.__doc__

@@ -44,7 +44,7 @@ class Link:
         self.name = name
         self._on_blocked = on_blocked or (lambda blocked: None)
         self._hosts = list(settings.hosts)
-        self._spread = random.Random()  # nosec B311: jitter
+        self._spread = random.Random()  # nosec B311  # jitter
         self._spread.shuffle(self._hosts)
         self._cursor = 0
         self._failures = 0

@@ -363,7 +363,7 @@ class BusServer:
                     self._held = None
                 return True
             too_long = time.monotonic() - group[0].taken_at > self._give_back_after_seconds
-            if too_long or self._stopping.wait(pause + random.uniform(0, pause)):  # nosec B311: jitter
+            if too_long or self._stopping.wait(pause + random.uniform(0, pause)):  # nosec B311  # jitter
                 self._release(group, counted)
                 return False
             self._intake.keep_waiting(group)

@@ -175,7 +175,7 @@ class AgentBed:
                 "image": {},
             },
             "filter_properties": filter_properties,
-            "admin_password": "kit-secret",  # nosec B105: made up, to be recognised when it comes back
+            "admin_password": "kit-secret",  # made up, to be recognised when it comes back
             "injected_files": [["/etc/motd", "a2l0"]],
             "requested_networks": None,
             "is_first_time": True,
