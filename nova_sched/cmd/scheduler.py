@@ -2,7 +2,7 @@
 
 ::
 
-    parent ── reads and validates the configuration, connects to nothing
+    parent ── reads and validates the configuration, looks once at the tables, keeps no connection
       ├── scheduler(0) … scheduler(N-1)   consume requests and reports; (0) also does the rounds of upkeep
       └── health(0)                       metrics of all workers, probes, the page
 
@@ -27,12 +27,17 @@ from nova_sched.bootstrap.processes import EXIT_FATAL, HealthProcess, Launch, Sc
 from nova_sched.bootstrap.reloading import Reloader
 from nova_sched.cmd import exits
 from nova_sched.conf import build
-from nova_sched.errors import SchedulerError
+from nova_sched.db import schema
+from nova_sched.db.engine import Database
+from nova_sched.errors import SchedulerError, StoreUnavailable
 from nova_sched.health import folder
 from nova_sched.plugins import registry
+from nova_sched.settings import DatabaseSettings
 
 LOG = logging.getLogger(__name__)
 PROGRAM = "nova-sched-scheduler"
+LOOK_SECONDS = 3
+"""The parent gives an SQL server that is away so long, then starts workers that wait for it."""
 
 
 def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) -> int:
@@ -45,6 +50,7 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
         build.parse(conf, args, prog=PROGRAM, say=said.append)
         settings = build.settings_from(conf)
         registry.load_driver(settings.scheduler)
+        _look_at_tables(settings.database)
         reloader = Reloader(args, settings)
         logs.setup(conf, version("nova_sched"))
     except SchedulerError as error:
@@ -54,6 +60,17 @@ def main(argv: Sequence[str] | None = None, conf: cfg.ConfigOpts | None = None) 
         LOG.warning("%s", line)
     gmr.setup(conf)
     return _Daemon(Launch(conf, reloader)).run()
+
+
+def _look_at_tables(settings: DatabaseSettings) -> None:
+    """Refuse tables that are not ours here, once, instead of in every worker; one that is away is waited for there."""
+    database = Database(settings, connect_timeout_seconds=LOOK_SECONDS)
+    try:
+        schema.check(database)
+    except StoreUnavailable:
+        pass
+    finally:
+        database.close()
 
 
 class _Daemon:

@@ -30,10 +30,9 @@ def check_store(
     """What is found in the database; ends at the first thing without which nothing else can be told."""
     try:
         version = schema.version(database)
+        schema.check(database)
     except StoreUnavailable as away:
         return [wrong("database", str(away), "start the SQL server, or correct [database] connection")]
-    try:
-        schema.check(database)
     except ConfigurationError as error:
         return [wrong("schema", str(error.value), error.expected)]
     found = [fine("schema", f"version {version}"), _clock(database, wall)]

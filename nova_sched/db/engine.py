@@ -16,6 +16,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
@@ -88,10 +89,18 @@ class Database:
     """The SQL of one process. Cheap to make, connects on first use, and again after a fork.
 
     :param sleep: waits between repeats, seconds.
+    :param connect_timeout_seconds: of a server; None: what its driver, or the URL, has.
     """
 
-    def __init__(self, settings: DatabaseSettings, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self,
+        settings: DatabaseSettings,
+        sleep: Callable[[float], None] = time.sleep,
+        connect_timeout_seconds: int | None = None,
+    ) -> None:
         self.url = normalise_url(settings.connection)
+        if connect_timeout_seconds is not None and self.url.get_backend_name() != "sqlite":
+            self.url = self.url.update_query_dict({"connect_timeout": str(connect_timeout_seconds)})
         self.settings = settings
         self.dialect = DIALECTS[self.url.get_backend_name()]
         self._sleep = sleep
@@ -118,6 +127,14 @@ class Database:
             self._pid = os.getpid()
         return self._engines
 
+    @property
+    def missing_file(self) -> str | None:
+        """The SQLite file, where there is none yet; only a writing transaction may make it."""
+        path = self.url.database
+        if self.url.get_backend_name() != "sqlite" or not path or path.startswith((":memory:", "file:")):
+            return None
+        return None if Path(path).exists() else path
+
     def write(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` in one writing transaction, again from the start where that may help; its value is returned.
 
@@ -143,6 +160,8 @@ class Database:
 
     @contextmanager
     def _reading(self) -> Iterator[Connection]:
+        if missing := self.missing_file:
+            raise StoreUnavailable(f"{missing}: no such file")
         with self._own_engines()[1].connect() as connection:
             yield connection
 

@@ -47,7 +47,11 @@ def sync(database: Database, target: str = "head") -> str:
 
 
 def version(database: Database) -> str | None:
-    """The version of the tables there are; None for an empty database. Raises StoreUnavailable."""
+    """The version of the tables there are; None for an empty database.
+
+    Raises StoreUnavailable, and ConfigurationError for a SQLite file that is not there.
+    """
+    _refuse_missing(database)
     return database.read(_version)
 
 
@@ -58,10 +62,21 @@ def check(database: Database) -> None:
         _refuse_nova(connection, database)
         return _version(connection)
 
+    _refuse_missing(database)
     found, wanted = database.read(look), newest()
     if found != wanted:
         raise ConfigurationError(
             "version of the tables", found or "none", f"{wanted}; run: nova-sched-manage db sync"
+        )
+
+
+def _refuse_missing(database: Database) -> None:
+    """To look at a SQLite file would make an empty one, under a name that may be misspelt."""
+    if missing := database.missing_file:
+        raise ConfigurationError(
+            "database.connection",
+            f"sqlite:///{missing}",
+            "a file that exists; to make it run: nova-sched-manage db sync",
         )
 
 

@@ -167,10 +167,23 @@ def test_report_on_sigusr2_masks_secrets(daemon):
 
 
 def test_empty_database_is_refused_with_the_remedy(unsynced):
-    """The start says what to run, once, and exits 2."""
+    """The start says what to run, in one line whatever the number of workers, and exits 2."""
+    Path(unsynced.connection.removeprefix("sqlite:///")).touch()
+    unsynced.write("workers = 2")
     unsynced.start()
     assert unsynced.end() == 2
-    assert "run: nova-sched-manage db sync" in unsynced.said()
+    (line,) = unsynced.said().splitlines()
+    assert line.startswith("nova-sched-scheduler: version of the tables = 'none'")
+    assert "run: nova-sched-manage db sync" in line
+
+
+def test_missing_database_file_is_refused_and_not_made(unsynced):
+    """Its name may be misspelt: one line, exit 2, and no empty file."""
+    unsynced.start()
+    assert unsynced.end() == 2
+    (line,) = unsynced.said().splitlines()
+    assert "a file that exists; to make it run: nova-sched-manage db sync" in line
+    assert not Path(unsynced.connection.removeprefix("sqlite:///")).exists()
 
 
 def test_lp2147554_sigterm_while_waiting_for_the_database_exits_0(unsynced):
@@ -202,7 +215,9 @@ def test_wrong_configuration_exits_2_before_anything_starts(daemon):
     daemon.start()
     assert daemon.end() == 2
     (line,) = daemon.said().splitlines()
-    assert line.startswith("nova-sched-scheduler: scheduler_driver = 'fliter_scheduler': expected one of")
+    assert line.startswith(
+        "nova-sched-scheduler: scheduler_driver = 'fliter_scheduler': did you mean filter_scheduler?"
+    )
 
 
 def _line(text: str, part: str) -> str:

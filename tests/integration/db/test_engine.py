@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -167,6 +168,7 @@ def test_sync_makes_the_tables_that_the_code_describes(sql_url: str) -> None:
     from alembic.runtime.migration import MigrationContext
 
     database = Database(DatabaseSettings(connection=sql_url))
+    database.write(lambda connection: None)  # SQLite's file is made by the first write
     assert schema.version(database) is None
     with pytest.raises(ConfigurationError, match="db sync"):
         schema.check(database)
@@ -179,6 +181,20 @@ def test_sync_makes_the_tables_that_the_code_describes(sql_url: str) -> None:
 
     assert database.write(compare) == []
     database.close()
+
+
+def test_reading_makes_no_sqlite_file(tmp_path: Path) -> None:
+    """Looking at tables names the remedy, and any other read says which file is not there."""
+    file = tmp_path / "misspelt.sqlite"
+    database = Database(DatabaseSettings(connection=f"sqlite:///{file}"))
+    for look in (schema.version, schema.check):
+        with pytest.raises(
+            ConfigurationError, match="a file that exists; to make it run: nova-sched-manage db sync"
+        ):
+            look(database)
+    with pytest.raises(StoreUnavailable, match=r"misspelt\.sqlite: no such file"):
+        database.read(lambda connection: connection.execute(sa.text("SELECT 1")).scalar())
+    assert not file.exists()
 
 
 def test_a_database_of_novas_own_is_refused(sqlite_url: str) -> None:
@@ -199,6 +215,7 @@ def test_a_database_of_novas_own_is_refused(sqlite_url: str) -> None:
 def test_sqlite_is_durable_and_lets_readers_read(sqlite_url: str) -> None:
     """WAL and synchronous=FULL (DELIVERY 26)."""
     database = Database(DatabaseSettings(connection=sqlite_url))
+    database.write(lambda connection: None)  # makes the file
     for pragma, value in (("journal_mode", "wal"), ("synchronous", 2)):
         assert database.read(lambda c, pragma=pragma: c.exec_driver_sql(f"PRAGMA {pragma}").scalar()) == value
         assert (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 
 import pytest
 import yaml
@@ -120,9 +121,30 @@ def test_database_file_that_cannot_be_opened_is_named(shell):
 
 def test_commands_ask_for_db_sync_on_an_old_schema(shell):
     """The remedy stands in the error."""
+    sqlite3.connect(shell.database.removeprefix("sqlite:///")).close()
     ran = shell.manage("service", "list")
     assert ran.code == 2
     assert "nova-sched-manage db sync" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("program", "words"),
+    [
+        ("client", ("host", "list")),
+        ("client", ("decision", "list")),
+        ("client", ("export",)),
+        ("manage", ("service", "list")),
+        ("manage", ("db", "version")),
+        ("manage", ("db", "purge")),
+    ],
+)
+def test_reading_makes_no_database_file(shell, program, words):
+    """The path may be misspelt; it is named in one line with the remedy, and nothing is left there."""
+    ran = getattr(shell, program)(*words)
+    assert (ran.code, ran.out, ran.err.count("\n")) == (2, "", 1)
+    assert f"'{shell.database}': expected a file that exists" in ran.err
+    assert "nova-sched-manage db sync" in ran.err
+    assert not list(shell.config.parent.glob("*.sqlite*"))
 
 
 def test_one_object_in_every_format(shell):
