@@ -6,16 +6,24 @@ import argparse
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from nova_sched.cmd.columns import when
+from nova_sched.cmd.columns import rows, when
 from nova_sched.cmd.console import List, Show
 from nova_sched.db.instances import InstanceDirectory
 from nova_sched.errors import HostNotFound
 
 _PAGE = 1000
+_FIELDS = (
+    "host", "node", "state", "vcpus", "used_vcpus", "claimed_vcpus", "memory_mb", "used_memory_mb", "claimed_memory_mb",
+    "local_gb", "used_disk_mb", "claimed_disk_mb", "running_vms", "claimed_instances", "heartbeat_at",
+)  # fmt: skip
+"""Of a host in a format for machines, by the names of ``host show``."""
 
 
 class ListHosts(List):
-    """List hosts with what is in use: reported by the agent plus claims that the report does not contain."""
+    """List hosts with what is in use: reported by the agent plus claims that the report does not contain.
+
+    The table has used+claimed/total in a cell; other formats have each number in a field of its own, as host show.
+    """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Paging."""
@@ -32,6 +40,8 @@ class ListHosts(List):
         directory = InstanceDirectory(self.app.connections.database())
         found = directory.get_hosts(parsed_args.marker, parsed_args.limit)
         down_seconds = settings.scheduler.filters.service_down_time_seconds
+        if parsed_args.formatter != "table":
+            return _FIELDS, rows([_shown(host, down_seconds) for host in found], _FIELDS)
         columns = ("Host", "Node", "State", "vCPUs", "RAM MB", "Disk GB", "Guests", "Claims", "Last report")
         return columns, [_row(host, down_seconds) for host in found]
 

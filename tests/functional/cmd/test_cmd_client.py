@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 import time
 from contextlib import redirect_stderr, redirect_stdout
@@ -39,7 +40,7 @@ class House:
         self.agent = make_agent(conf, settings)
         self.agent.start()
         until = time.monotonic() + 20
-        while not (rows := self.rows("host", "list")) or rows[0]["State"] != "up":
+        while not (rows := self.rows("host", "list")) or rows[0]["state"] != "up":
             assert time.monotonic() < until
             time.sleep(0.1)
 
@@ -179,3 +180,20 @@ def _listen(house: House, words: tuple[str, ...]) -> tuple[int, str]:
     console = client.Console(client.DESCRIPTION, client.NAMESPACE, "nova-sched", cfg.ConfigOpts(), stdout=out)
     code = client.run(console, ["--config-file", str(house.config), *words])
     return code, out.getvalue()
+
+
+def test_hosts_are_compact_for_people_and_numbers_for_machines(house):
+    """A text like 1+1/16 is read at a glance and by no program; machines get the fields of host show."""
+    (row,) = house.rows("host", "list")
+    code, out, err = house.run("host", "show", "alder", "-f", "json")
+    assert code == 0, err
+    shown = json.loads(out)
+    assert set(row) <= set(shown)
+    assert (row["host"], row["vcpus"], row["memory_mb"], row["local_gb"]) == ("alder", 8, 16384, 100)
+    numbers = [name for name in row if name.startswith(("used_", "claimed_"))]
+    assert len(numbers) == 7
+    assert all(isinstance(row[name], int) for name in numbers)
+    assert (
+        house.run("host", "list", "-f", "csv")[1].splitlines()[0].startswith('"host","node","state","vcpus",')
+    )
+    assert re.search(r"\| \d+(\+\d+)?/8 +\|", house.run("host", "list")[1])
