@@ -165,7 +165,9 @@ def _filter_table(one: Mapping[str, Any]) -> Table:
 def _host_table(one: Mapping[str, Any], host: str | None, limit: int | None) -> Table:
     """Host × filter: passed, refused, not asked any more."""
     names = [step["name"] for step in one["filters"]]
-    table = Table("Host", "Node", box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in ("Host", "Node"):
+        table.add_column(name, no_wrap=True, overflow="fold")  # a name in two halves is found by no search
     for number in range(1, len(names) + 1):
         table.add_column(str(number), justify="center", no_wrap=True)
     table.add_column("Weight", justify="right", no_wrap=True)

@@ -39,7 +39,12 @@ class Replay(Document):
             self._check(answers, parsed_args.format)
         elif parsed_args.format == "table":
             for path, case in answers:
-                self._show(path, replay(case, translator()))
+                if case.requests:
+                    self._show(path, replay(case, translator()))
+                else:
+                    self.say(
+                        f"{path}: nothing to replay, it has no requests (nova-sched export --instance UUID adds some)"
+                    )
         else:
             self.dump(parsed_args.format, {path: replay(case, translator()) for path, case in answers})
 
@@ -71,7 +76,7 @@ class Replay(Document):
                 soft_wrap=True,
             )
             table = Table(box=None, show_header=False, pad_edge=False)
-            table.add_column(style="bold")
+            table.add_column(style="bold", no_wrap=True)
             table.add_column(overflow="fold")
             for name, text in _lines(result):
                 table.add_row(name, Text(text))

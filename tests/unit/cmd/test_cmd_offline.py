@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,41 @@ def test_replay_of_an_export_has_nothing_to_compare(shell, export: str) -> None:
     """No expectation is no mismatch."""
     ran = shell.client("replay", "--check", export)
     assert (ran.code, "nothing to compare" in ran.out) == (0, True)
+
+
+def test_replay_of_an_export_without_requests_says_so_in_a_line(shell, export: str) -> None:
+    """Silence would look like a fault."""
+    ran = shell.client("replay", export)
+    assert ran.code == 0
+    assert ran.out == (
+        f"{export}: nothing to replay, it has no requests (nova-sched export --instance UUID adds some)\n"
+    )
+
+
+def test_uuids_stay_whole_in_tables(shell, tmp_path: Path) -> None:
+    """100 columns do not fold what somebody will search for, with node names like Ironic's and every filter of Juno."""
+    nodes = [str(uuid.UUID(int=number, version=4)) for number in (11, 12)]
+    asked = str(uuid.UUID(int=99, version=4))
+    spec = {
+        "instance_uuids": [asked],
+        "num_instances": 1,
+        "instance_type": {"memory_mb": 64_000, "vcpus": 1, "root_gb": 1},
+        "instance_properties": {"project_id": "p"},
+        "image": {},
+    }
+    given = {
+        "now": NOW,
+        "hosts": [host(f"ironic-{at}", hypervisor_hostname=node) for at, node in enumerate(nodes)],
+        "config": {},
+        "aggregates": [],
+        "requests": [{"method": "run_instance", "request_spec": spec, "filter_properties": {}}],
+    }
+    file = tmp_path / "cloud.json"
+    file.write_text(json.dumps({"input": given}))
+    explained = shell.client("explain", "--export", str(file), "--ram", "64000").out
+    replayed = shell.client("replay", str(file)).out
+    assert all(node in explained and node in replayed for node in nodes)
+    assert asked in replayed
 
 
 def test_a_file_that_is_no_case_is_a_usage_error(shell, tmp_path: Path) -> None:
