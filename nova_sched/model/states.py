@@ -1,4 +1,4 @@
-"""Names of instance and claim states, as Nova and ``DELIVERY`` spell them."""
+"""Names of instance and claim states, as Nova and the delivery contract spell them."""
 
 from __future__ import annotations
 
