@@ -34,6 +34,8 @@ _POSTGRES_AGAIN = frozenset({"40001", "40P01", "55P03"})
 #: MariaDB/MySQL: lock wait time-out, deadlock, record changed since last read.
 _MYSQL_AGAIN = frozenset({1205, 1213, 1020})
 _SQLITE_BUSY_SECONDS = 30.0
+#: pymysql waits for the greeting of a server that has accepted as for any answer.
+_TIMEOUTS = {"mysql": ("connect_timeout", "read_timeout"), "postgresql": ("connect_timeout",)}
 _DEFAULT_DRIVERS = {
     "mysql": "mysql+pymysql",
     "mariadb": "mysql+pymysql",
@@ -89,7 +91,8 @@ class Database:
     """The SQL of one process. Cheap to make, connects on first use, and again after a fork.
 
     :param sleep: waits between repeats, seconds.
-    :param connect_timeout_seconds: of a server; None: what its driver, or the URL, has.
+    :param connect_timeout_seconds: of a server, for programs that look at it once; None: what its driver, or the URL,
+        has.
     """
 
     def __init__(
@@ -99,8 +102,9 @@ class Database:
         connect_timeout_seconds: int | None = None,
     ) -> None:
         self.url = normalise_url(settings.connection)
-        if connect_timeout_seconds is not None and self.url.get_backend_name() != "sqlite":
-            self.url = self.url.update_query_dict({"connect_timeout": str(connect_timeout_seconds)})
+        if connect_timeout_seconds is not None:
+            names = _TIMEOUTS.get(self.url.get_backend_name(), ())
+            self.url = self.url.update_query_dict(dict.fromkeys(names, str(connect_timeout_seconds)))
         self.settings = settings
         self.dialect = DIALECTS[self.url.get_backend_name()]
         self._sleep = sleep

@@ -33,6 +33,7 @@ class HostFilter(ABC):
     ``per_row``: costs time per host; the pipeline hands it only the rows that earlier filters left.
     ``needs``: facts the service has to prefetch.
     ``reason``: constant half sentence for "does not fit", e.g. ``not enough free RAM``.
+    A class without the texts ``name`` and ``reason`` is refused at the start.
     """
 
     name: ClassVar[str]

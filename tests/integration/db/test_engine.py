@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -181,6 +183,19 @@ def test_sync_makes_the_tables_that_the_code_describes(sql_url: str) -> None:
 
     assert database.write(compare) == []
     database.close()
+
+
+@pytest.mark.parametrize("kind", ["mysql", "postgresql"])
+def test_a_server_that_accepts_and_never_answers_is_given_up(kind: str) -> None:
+    """The daemon's parent looks at the tables before it forks; a server that hangs must not hold it."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"{kind}://u:p@127.0.0.1:{silent.getsockname()[1]}/d"
+        began = time.monotonic()
+        database = Database(DatabaseSettings(connection=url), connect_timeout_seconds=2)
+        with pytest.raises(StoreUnavailable):
+            schema.check(database)
+        assert time.monotonic() - began < 15
+        database.close()
 
 
 def test_reading_makes_no_sqlite_file(tmp_path: Path) -> None:
