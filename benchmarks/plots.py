@@ -88,7 +88,10 @@ def _service_rates(results: Results) -> Figure | None:
     for position, row in enumerate(rows):
         axes.text(row.median, position, f" {row.median:,.0f}", va="center", fontsize=8)
     axes.axvline(810, color=COLOURS[1], linewidth=1, linestyle="--")
-    axes.text(810, -0.9, "810/s", color=COLOURS[1], ha="center", fontsize=8)
+    above = axes.get_xaxis_transform()
+    axes.text(
+        810, 1.01, "goal 810/s", color=COLOURS[1], ha="center", va="bottom", fontsize=8, transform=above
+    )
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("requests per second, queue filled beforehand, 5,000 hosts")
@@ -129,7 +132,7 @@ def _stages(results: Results) -> Figure | None:
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel("CPU per request, ms (all workers, threads and servers)")
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.55 / len(subjects) - 0.12), ncols=4)
+    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
     return figure
 
 
