@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -105,7 +106,9 @@ class House:
 
     def __init__(self, url: str) -> None:
         conf = cfg.ConfigOpts()
-        transports.register_options(conf)
+        # The in-process bus is one for the whole interpreter: an exchange of its own keeps tests apart.
+        self.exchange = f"nova-{uuid.uuid4().hex}"
+        transports.register_options(conf, exchange=self.exchange)
         conf([], project="test")
         self.conf = conf
         self.transport = transports.get_transport(conf, url)
@@ -135,7 +138,7 @@ def house(request: pytest.FixtureRequest) -> Iterator[House]:
     house.server.start()
     yield house
     house.server.stop()
-    house.transport.cleanup()
+    transports.close_transport(house.transport)
 
 
 def test_casts_and_calls_are_answered_at_the_end_of_their_batch(house: House) -> None:
@@ -276,7 +279,10 @@ def test_casts_and_events_leave_over_the_same_protocol(house: House) -> None:
     compute.start()
     events_transport = transports.get_notification_transport(house.conf, "fake://")
     listener = oslo_messaging.get_notification_listener(
-        events_transport, [Target(topic="notifications", exchange="nova")], [Listener()], executor="threading"
+        events_transport,
+        [Target(topic="notifications", exchange=house.exchange)],
+        [Listener()],
+        executor="threading",
     )
     listener.start()
     notifier = make_notifier(events_transport, NotificationSettings(), "test")
