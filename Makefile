@@ -6,6 +6,8 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 BUS ?= memory
 PYTEST_ARGS ?=
+# Most tests wait for processes and servers; two at once keep two cores busy. A file stays in one process.
+PYTEST_PARALLEL ?= -n 2 --dist loadfile
 
 # A checkout without its history (an archive, a shallow clone) has no version of its own.
 ifneq ($(shell git rev-parse --is-shallow-repository 2>/dev/null),false)
@@ -53,7 +55,7 @@ servers: ## install the servers the tests start privately
 	tools/install-servers.sh
 
 test: $(STAMPS)/test servers ## every test, on private servers
-	$(BIN)/python -m pytest tests $(PYTEST_ARGS)
+	$(BIN)/python -m pytest tests $(PYTEST_PARALLEL) $(PYTEST_ARGS)
 
 lint: $(STAMPS)/test ## ruff, mypy, import contracts, bandit, sample file, shell scripts
 	$(BIN)/ruff check .
