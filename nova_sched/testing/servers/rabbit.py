@@ -258,4 +258,4 @@ class RabbitServer:
     def _connections(vhost: str | None) -> str:
         if vhost is None:
             return "rabbit_networking:connections()"
-        return f"[C || C <- rabbit_networking:connections(), catch rabbit_networking:connection_info(C, [vhost]) == [{{vhost, {binary(vhost)}}}]]"
+        return f"[C || C <- rabbit_networking:connections(), (catch rabbit_networking:connection_info(C, [vhost])) == [{{vhost, {binary(vhost)}}}]]"
